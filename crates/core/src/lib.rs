@@ -1,0 +1,52 @@
+//! The domain of agents-pod: what a pod is, how a wake-up is judged, and what happens next.
+//!
+//! Everything here is a type or a pure function. Nothing reads a clock, a file, the environment or a
+//! process (a lint holds this), so every verdict and every plan can be repeated from its inputs.
+
+mod account;
+mod adjudicate;
+mod agent;
+mod backoff;
+mod budget;
+mod evidence;
+mod handoff;
+mod id;
+mod layout;
+mod lifecycle;
+mod limit;
+mod outcome;
+mod plan;
+mod policy;
+mod record;
+mod review;
+mod text;
+mod time;
+mod units;
+mod world;
+
+pub use account::{AccountHold, AccountName, account_hold};
+pub use adjudicate::{Adjudication, adjudicate};
+pub use agent::{AgentDefinition, AgentType, UnknownAgentType};
+pub use backoff::{backoff, jittered};
+pub use budget::{BudgetLine, budget_exhausted};
+pub use evidence::{
+    ErrorClass, EventFacts, Evidence, ExitFacts, ExitStatus, FinalError, KilledBy, StartFailure, Stop,
+    Terminal,
+};
+pub use handoff::{Declaration, HEAD_LIMIT, HandoffHead, parse_handoff};
+pub use id::{AgentName, IdError, PodId, Token};
+pub use layout::{HomeLayout, PodLayout, WAVES};
+pub use lifecycle::{CancelEffect, Fence, Refusal, Settlement};
+pub use limit::reset_from_text;
+pub use outcome::{FailReason, KillCause, LostReason, Outcome, ParkCode, Verdict};
+pub use plan::{Action, Step, plan};
+pub use policy::{KEYS, OnLost, PoddLimits, Policy, PolicyError, PolicyKey, PolicyOverrides, nearest_key};
+pub use record::{
+    By, CancelMark, Current, CurrentKind, ExitRecord, KillIntent, LimitSource, MissingBytes, Parked,
+    PodRecord, PodState, Progress, RateLimit, SCHEMA_VERSION, Survivor, Usage, WakeUpEntry,
+};
+pub use review::{Review, WakeMode, next_mode, review, streak};
+pub use text::{escape_into, escaped, quoted};
+pub use time::{Timestamp, ago};
+pub use units::{ByteSize, Span, UnitError};
+pub use world::{Liveness, PodView, ProjectView, Pulse, Room, World, WrapperView};
