@@ -170,14 +170,13 @@ fn after_failure(
         Some(detail) => format!("wake-up {}: {what}: {detail}", last.n),
         None => format!("wake-up {}: {what}", last.n),
     };
-    if last.n > record.streak_since {
-        if let Some(code) = park_at_once(reason) {
+    if last.n > record.streak_since
+        && let Some(code) = park_at_once(reason) {
             return Review::Park {
                 code,
                 detail: detail(reason.word()),
             };
         }
-    }
     match reason {
         FailReason::RateLimited => {
             let ended = last.ended_at.unwrap_or(record.updated_at);
