@@ -72,6 +72,9 @@ pub struct AgentFile {
     /// Its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionRecord>,
+    /// Whose limits it shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
     /// What a person should know, such as a session that could not be continued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
