@@ -21,13 +21,9 @@ impl Adapter for Demo {
     }
 
     fn command(&self, spec: &WakeSpec<'_>) -> Result<AgentCommand, CommandError> {
-        let own = ["demo-agent".into()];
-        let args = own.into_iter().chain(spec.extra_args.iter().map(Into::into));
-        let mut command = AgentCommand::of_args(args.collect());
-        command
-            .env_set
-            .push(("AGENTS_POD_PROMPT_FILE".to_owned(), spec.prompt_file.into()));
-        Ok(command)
+        let own = std::iter::once("demo-agent".into());
+        let args = own.chain(spec.extra_args.iter().map(Into::into));
+        Ok(AgentCommand::of_args(args).with_prompt_variable(spec))
     }
 
     fn reader(&self, zone: TimeZone) -> Box<dyn EventReader + Send> {

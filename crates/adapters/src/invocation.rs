@@ -68,8 +68,11 @@ pub enum ProgramPlan {
 pub enum StdinPlan {
     /// Nothing: it ends at once.
     Null,
-    /// These bytes, behind which it ends.
-    Bytes(Vec<u8>),
+    /// This file from its beginning, behind which it ends.
+    ///
+    /// A file and not bytes: nothing has to be written to an agent that may never read, and a prompt of
+    /// megabytes is not held in memory.
+    File(PathBuf),
 }
 
 /// What an agent's stdout is.
@@ -86,7 +89,8 @@ pub enum StdoutPlan {
 pub struct AgentCommand {
     /// The arguments, without the program.
     pub args: Vec<OsString>,
-    /// Variables that its CLI needs to run unattended. What the definition sets wins over them.
+    /// Variables that its CLI needs to run unattended. What the definition sets wins over them, but never
+    /// over one that begins with `AGENTS_POD_`.
     pub env_set: Vec<(String, OsString)>,
     /// Variables that its CLI must not see, beside [`scrubbed_variables`](crate::scrubbed_variables).
     pub env_remove: Vec<String>,
@@ -100,15 +104,22 @@ pub struct AgentCommand {
 
 impl AgentCommand {
     /// A command of nothing but arguments: no stdin, stdout a pipe.
-    pub(crate) fn of_args(args: Vec<OsString>) -> Self {
+    pub(crate) fn of_args(args: impl IntoIterator<Item = OsString>) -> Self {
         Self {
-            args,
+            args: args.into_iter().collect(),
             env_set: Vec::new(),
             env_remove: Vec::new(),
             stdin: StdinPlan::Null,
             stdout: StdoutPlan::Pipe,
             files: Vec::new(),
         }
+    }
+
+    /// The same with the prompt's file named in the environment.
+    pub(crate) fn with_prompt_variable(mut self, spec: &WakeSpec<'_>) -> Self {
+        let variable = "AGENTS_POD_PROMPT_FILE".to_owned();
+        self.env_set.push((variable, spec.prompt_file.into()));
+        self
     }
 }
 
