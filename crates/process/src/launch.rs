@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -164,6 +164,24 @@ fn default_signals() {
             libc::signal(signal, libc::SIG_DFL);
         }
     }
+}
+
+/// A standard input that holds `bytes` and ends behind them: nobody has to feed it.
+pub fn stdin_of(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let fd = rustix::fs::memfd_create("stdin", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(fd);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// A pipe whose reading end does not block.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&read, true)?;
+    // A larger pipe lets a fast writer go on while its lines are read; a refusal leaves the usual one.
+    let _sized = rustix::pipe::fcntl_setpipe_size(&read, 256 * 1024);
+    Ok((read, write))
 }
 
 /// Whatever descriptor somebody above us left open ends at the exec.

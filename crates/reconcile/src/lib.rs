@@ -9,5 +9,5 @@ mod settle;
 mod watch;
 
 pub use files::{PodFiles, footer, header};
-pub use observe::{Observation, Observer};
+pub use observe::{Observation, Observer, living_survivors};
 pub use settle::{SettleError, Settled, WakeLock, kill_wedged, liveness_of, settle_dead, take_wake_lock};

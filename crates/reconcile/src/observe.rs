@@ -127,7 +127,7 @@ impl Observer {
             } else {
                 ProjectView::There
             },
-            survivors: if due { survivors(record) } else { Vec::new() },
+            survivors: if due { living_survivors(record) } else { Vec::new() },
             disk_full: if due {
                 disks.refusal(Path::new(&record.project))
             } else {
@@ -159,7 +159,8 @@ fn project_view(project: &Path) -> ProjectView {
     }
 }
 
-fn survivors(record: &PodRecord) -> Vec<i32> {
+/// Pids of a pod's last wake-up that resisted SIGKILL and still live. What cannot be told counts as alive.
+pub fn living_survivors(record: &PodRecord) -> Vec<i32> {
     let Some(last) = record.last().filter(|last| !last.survivors.is_empty()) else {
         return Vec::new();
     };
@@ -232,21 +233,17 @@ impl Disks {
 }
 
 fn room(home: &Path, least_memory: ByteSize, disks: &mut Disks, start_rate: u32) -> Room {
-    let mut system = sysinfo::System::new();
-    system.refresh_memory();
-    let available = system
-        .cgroup_limits()
-        .map_or(system.available_memory(), |limits| {
-            limits.free_memory.min(system.available_memory())
-        });
-    let memory = (system.total_memory() > 0 && available < least_memory.0).then(|| {
-        format!(
-            "{} MiB of memory are available, less than minFreeMemory {least_memory}",
-            available >> 20
-        )
+    let memory = available_memory().filter(|available| *available < least_memory.0).map(|available| {
+        format!("{} MiB of memory are available, less than minFreeMemory {least_memory}", available >> 20)
     });
-    Room {
-        refused: disks.refusal(home).or(memory),
-        starts_left: start_rate,
-    }
+    Room { refused: disks.refusal(home).or(memory), starts_left: start_rate }
+}
+
+/// What the machine, or the control group that we are in, has left; `None` where that cannot be told.
+fn available_memory() -> Option<u64> {
+    let mut system = sysinfo::System::new().ok()?;
+    system.refresh_memory();
+    let machine = system.available_memory();
+    let group = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    (system.total_memory() > 0).then(|| machine.min(group))
 }
