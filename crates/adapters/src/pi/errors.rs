@@ -154,6 +154,7 @@ mod tests {
                 "429 You exceeded your current quota, please check your plan and billing details.",
                 Quota,
             ),
+            ("429 You exceeded your current quota.", Quota),
             (r#"429: {"message":"x","type":"insufficient_quota"}"#, Quota),
             (
                 "429 Your account is not active, please check your billing details.",

@@ -209,7 +209,7 @@ impl EventReader for PiReader {
             handed_off_by_tool: self.handed_off,
             error: self.error.clone(),
             question: None,
-            usage: (self.records > 0).then_some(self.usage),
+            usage: (self.usage != Usage::default()).then_some(self.usage),
             session_id: self.session_id.clone(),
         }
     }
