@@ -62,11 +62,7 @@ impl PiReader {
         match record.kind.as_ref() {
             "session" => self.session_id = record.id().or(self.session_id.take()),
             "agent_start" | "auto_retry_start" => self.begin_again(),
-            "message_update" => {
-                if let Some(delta) = record.text_delta() {
-                    text.delta(&delta);
-                }
-            }
+            "message_update" => record.with_text_delta(|delta| text.delta(delta)),
             "message_end" => {
                 if let Some(message) = record.assistant_message() {
                     self.message(&message, line, text);
@@ -74,9 +70,7 @@ impl PiReader {
             }
             "tool_execution_start" => {
                 self.tools = self.tools.saturating_add(1);
-                if let Some(name) = record.tool_name() {
-                    self.handed_off = is_handoff(&name);
-                }
+                self.handed_off = record.with_tool_name(is_handoff).unwrap_or(false);
             }
             "tool_execution_end" => self.tools = self.tools.saturating_sub(1),
             "turn_end" => self.tools = 0,
@@ -121,9 +115,8 @@ impl PiReader {
         match record.success() {
             Some(true) => self.error = None,
             Some(false) => {
-                if let Some(message) = record.final_error() {
-                    self.error = Some(errors::judge(&message, read_at, &self.zone));
-                }
+                let judged = record.with_final_error(|said| errors::judge(said, read_at, &self.zone));
+                self.error = judged.or(self.error.take());
                 if self.phase == Phase::Ended {
                     self.phase = Phase::GivenUp;
                 }
@@ -137,27 +130,21 @@ impl PiReader {
         self.stop = message.stop_reason.as_deref().and_then(|word| word.parse().ok());
         self.error = match self.stop {
             Some(stop @ (Stop::Error | Stop::Aborted)) => {
-                let said = message.error_message.as_deref().unwrap_or(stop.word());
-                Some(errors::judge(said, line.read_at, &self.zone))
+                let judge = |said: &str| errors::judge(said, line.read_at, &self.zone);
+                message.with_error(judge).or_else(|| Some(judge(stop.word())))
             }
             Some(Stop::Stop | Stop::ToolUse | Stop::Length) | None => None,
         };
         let mut texts = 0_u32;
         message.blocks(|block| match block.kind.as_ref() {
-            "text" => {
-                let Some(said) = block.text.filter(|said| !said.is_empty()) else {
-                    return;
-                };
+            "text" => block.with_text(|said| {
                 texts += 1;
                 if !line.pruned {
-                    text.finished(&said);
+                    text.finished(said);
                 } else if texts == 1 {
-                    text.finished(&format!(
-                        "[a message in a line of {} bytes, too long for this log: it is whole in events.jsonl]",
-                        line.size
-                    ));
+                    text.finished(&size_in_words(line.size));
                 }
-            }
+            }),
             "toolCall" => self.handed_off = block.name.as_deref().is_some_and(is_handoff),
             _ => {}
         });
@@ -173,6 +160,11 @@ impl PiReader {
             Phase::Working | Phase::Ended | Phase::Compacting | Phase::GivenUp => Terminal::Missing,
         }
     }
+}
+
+/// What stands in the place of a text that is too long for the log.
+fn size_in_words(size: u64) -> String {
+    format!("[a message in a line of {size} bytes, too long for this log: it is whole in events.jsonl]")
 }
 
 /// Whether a tool is the handoff, by whatever prefix its server gave it.

@@ -234,3 +234,19 @@ fn a_message_of_megabytes_is_taken() {
     let run = Run::of(&[&line]);
     assert_eq!(run.log.shown[0].chars().count(), 1_000_000);
 }
+
+#[test]
+fn half_a_surrogate_pair_loses_no_text() {
+    let delta =
+        r#"{"type":"message_update","assistantMessageEvent":{"type":"text_delta","delta":"a\ud83d"}}"#;
+    let message = r#"{"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"cut \ud83d"}],"stopReason":"error","errorMessage":"429 \ud83d"}}"#;
+    let mut run = Run::of(&[delta]);
+    assert_eq!(run.log.unfinished, "a\u{fffd}\u{fffd}\u{fffd}");
+    assert_eq!(
+        record::parse(delta.as_bytes()).unwrap().text_delta().unwrap(),
+        run.log.unfinished
+    );
+    run.line(message.as_bytes());
+    assert!(run.log.shown[0].starts_with("cut \u{fffd}"));
+    assert_eq!(run.reader.facts().error.unwrap().class, ErrorClass::RateLimit);
+}

@@ -88,18 +88,52 @@ fn read<'a, T: Deserialize<'a>>(part: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(part?.get()).ok()
 }
 
+/// Gives a string to `take`; a part that is no string is absent.
+///
+/// Serde's buffer for escapes is the only copy that is made: a string may have megabytes. Half a surrogate
+/// pair, which JavaScript leaves where it cuts a text, is shown as U+FFFDs.
+fn with_string<T>(part: Option<&RawValue>, take: impl FnOnce(&str) -> T) -> Option<T> {
+    let mut json = serde_json::Deserializer::from_str(part.filter(|raw| raw.get().starts_with('"'))?.get());
+    json.deserialize_bytes(WithString(take)).ok()
+}
+
+struct WithString<F>(F);
+
+impl<T, F: FnOnce(&str) -> T> Visitor<'_> for WithString<F> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_bytes<E>(self, text: &[u8]) -> Result<T, E> {
+        Ok((self.0)(&String::from_utf8_lossy(text)))
+    }
+}
+
 impl<'a> Record<'a> {
-    /// The session's id, of its header.
+    /// The session's id, of its header, unless it is too long to be one.
     pub(super) fn id(&self) -> Option<String> {
-        read(self.id)
+        with_string(self.id, |id| (id.len() <= 256).then(|| id.to_owned())).flatten()
+    }
+
+    fn update(&self) -> Option<Update<'a>> {
+        let event = self
+            .assistant_message_event
+            .filter(|_| self.kind == "message_update");
+        read(event).filter(|update: &Update<'a>| update.kind == "text_delta")
     }
 
     /// The piece of text of an update.
     pub(super) fn text_delta(&self) -> Option<Cow<'a, str>> {
-        let update: Update<'a> = read(self.assistant_message_event)?;
-        (self.kind == "message_update" && update.kind == "text_delta")
-            .then_some(update.delta)
-            .flatten()
+        let delta = self.update()?.delta;
+        let whole = read::<Text<'a>>(delta).map(|delta| delta.0);
+        whole.or_else(|| with_string(delta, |delta| Cow::Owned(delta.to_owned())))
+    }
+
+    /// Gives the piece of text of an update to `take`, unless there is none.
+    pub(super) fn with_text_delta(&self, take: impl FnOnce(&str)) {
+        with_string(self.update().and_then(|update| update.delta), take);
     }
 
     /// The message, if the assistant's.
@@ -107,9 +141,9 @@ impl<'a> Record<'a> {
         read(self.message).filter(|message: &Message<'a>| message.role == "assistant")
     }
 
-    /// The tool's name.
-    pub(super) fn tool_name(&self) -> Option<Cow<'a, str>> {
-        read::<Text<'a>>(self.tool_name).map(|name| name.0)
+    /// Gives the tool's name to `take`, unless there is none.
+    pub(super) fn with_tool_name<T>(&self, take: impl FnOnce(&str) -> T) -> Option<T> {
+        with_string(self.tool_name, take)
     }
 
     /// Whether it says anything of a retry.
@@ -132,9 +166,9 @@ impl<'a> Record<'a> {
         read(self.success)
     }
 
-    /// The error after the last retry.
-    pub(super) fn final_error(&self) -> Option<Cow<'a, str>> {
-        read::<Text<'a>>(self.final_error).map(|error| error.0)
+    /// Gives the error after the last retry to `take`, unless there is none.
+    pub(super) fn with_final_error<T>(&self, take: impl FnOnce(&str) -> T) -> Option<T> {
+        with_string(self.final_error, take)
     }
 }
 
@@ -147,7 +181,7 @@ struct Update<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
-    delta: Option<Cow<'a, str>>,
+    delta: Option<&'a RawValue>,
 }
 
 /// A finished message.
@@ -161,9 +195,8 @@ pub(super) struct Message<'a> {
     /// Why it stopped.
     #[serde(borrow, default)]
     pub(super) stop_reason: Option<Cow<'a, str>>,
-    /// The error that stopped it.
     #[serde(borrow, default)]
-    pub(super) error_message: Option<Cow<'a, str>>,
+    error_message: Option<&'a RawValue>,
     #[serde(borrow, default)]
     usage: Option<&'a RawValue>,
 }
@@ -193,12 +226,18 @@ pub(super) struct Block<'a> {
     /// `text`, `toolCall` and others.
     #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
-    /// A text block's text.
     #[serde(borrow, default)]
-    pub(super) text: Option<Cow<'a, str>>,
+    text: Option<&'a RawValue>,
     /// A tool call's tool.
     #[serde(borrow, default)]
     pub(super) name: Option<Cow<'a, str>>,
+}
+
+impl Block<'_> {
+    /// Gives the block's text to `take`, unless there is none.
+    pub(super) fn with_text(&self, take: impl FnOnce(&str)) {
+        with_string(self.text.filter(|raw| raw.get() != r#""""#), take);
+    }
 }
 
 impl Message<'_> {
@@ -221,6 +260,11 @@ impl Message<'_> {
             cache_read_tokens: used.cache_read.map(count),
             cost_usd: used.cost.and_then(|cost| cost.total),
         }
+    }
+
+    /// Gives the error that stopped it to `take`, unless there is none.
+    pub(super) fn with_error<T>(&self, take: impl FnOnce(&str) -> T) -> Option<T> {
+        with_string(self.error_message, take)
     }
 
     /// Gives each block to `each`, one in memory at a time.
