@@ -233,10 +233,18 @@ impl Disks {
 }
 
 fn room(home: &Path, least_memory: ByteSize, disks: &mut Disks, start_rate: u32) -> Room {
-    let memory = available_memory().filter(|available| *available < least_memory.0).map(|available| {
-        format!("{} MiB of memory are available, less than minFreeMemory {least_memory}", available >> 20)
-    });
-    Room { refused: disks.refusal(home).or(memory), starts_left: start_rate }
+    let memory = available_memory()
+        .filter(|available| *available < least_memory.0)
+        .map(|available| {
+            format!(
+                "{} MiB of memory are available, less than minFreeMemory {least_memory}",
+                available >> 20
+            )
+        });
+    Room {
+        refused: disks.refusal(home).or(memory),
+        starts_left: start_rate,
+    }
 }
 
 /// What the machine, or the control group that we are in, has left; `None` where that cannot be told.
@@ -244,6 +252,8 @@ fn available_memory() -> Option<u64> {
     let mut system = sysinfo::System::new().ok()?;
     system.refresh_memory();
     let machine = system.available_memory();
-    let group = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    let group = system
+        .cgroup_limits()
+        .map_or(u64::MAX, |limits| limits.free_memory);
     (system.total_memory() > 0).then(|| machine.min(group))
 }
