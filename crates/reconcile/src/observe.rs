@@ -34,6 +34,7 @@ pub struct Observer {
     registry: Registry,
     cache: Cache,
     watch: Watch,
+    running: Vec<(PodId, i32)>,
 }
 
 impl Observer {
@@ -43,7 +44,13 @@ impl Observer {
             registry,
             cache: Cache::default(),
             watch: Watch::default(),
+            running: Vec::new(),
         }
+    }
+
+    /// The pods that a wake-up runs in, with their wrappers' pids, as of the last look.
+    pub fn running(&self) -> Vec<(PodId, i32)> {
+        self.running.clone()
     }
 
     /// Looks. `starting` are the pods whose wrapper was started and has not claimed yet; `monotonic` is the
@@ -60,6 +67,7 @@ impl Observer {
         let mut counts = HashMap::new();
         let mut pods = Vec::new();
         let mut active = BTreeSet::new();
+        self.running.clear();
         let base = config.policy_for(&Default::default());
         let accounts = Accounts::new(agents);
         let mut disks = Disks::new(config.podd.min_free_disk);
@@ -67,6 +75,8 @@ impl Observer {
             *counts.entry(record.state).or_insert(0) += 1;
             if record.state == PodState::Active {
                 active.insert(record.id.clone());
+                self.running
+                    .extend(record.wake().map(|current| (record.id.clone(), current.pid)));
             }
             if matters(record) {
                 let policy = base.overlaid(&record.policy);
