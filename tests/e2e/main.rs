@@ -1,9 +1,15 @@
 //! The end-to-end tests: the real programs in hermetic environments.
 
 mod arrows;
+mod cancel;
 mod declared;
+mod defects;
 mod real_pi;
+mod refusals;
+mod streams;
 mod support;
+mod sweep;
+mod verdicts;
 
 use pod_test_support::{Builder, TestEnv};
 

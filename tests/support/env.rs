@@ -392,6 +392,20 @@ impl TestEnv {
     }
 }
 
+impl TestEnv {
+    /// The living processes of this environment: those that carry its mark, and those that shed it but left
+    /// their identity in scratch.
+    fn alive(&self) -> Vec<Seen> {
+        let mut alive = process::with_variable(MARK, &self.mark);
+        let files = fs::read_dir(self.scratch()).into_iter().flatten().flatten();
+        let named = files.filter_map(|file| process::read_identity(&file.path()));
+        alive.extend(
+            named.filter_map(|(pid, ticks)| process::look(pid).filter(|seen| seen.start_ticks == ticks)),
+        );
+        alive
+    }
+}
+
 impl Drop for TestEnv {
     #[expect(
         clippy::print_stderr,
@@ -402,7 +416,7 @@ impl Drop for TestEnv {
         let mut alive = Vec::new();
         // What is killed may have forked meanwhile, so it is looked again until nothing is found.
         for _ in 0..50 {
-            alive = process::with_variable(MARK, &self.mark);
+            alive = self.alive();
             if alive.is_empty() {
                 break;
             }
