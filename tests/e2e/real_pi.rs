@@ -152,7 +152,7 @@ fn a_refused_key_parks_the_pod() {
 
 #[test]
 fn a_rate_limit_that_stays_is_waited_for() {
-    newer(|pi| {
+    both(|pi| {
         let body = json!({"error": {
             "message": "Rate limit reached for mock-model on requests per min (RPM): Limit 3, Used 3.",
             "type": "requests", "code": "rate_limit_exceeded",

