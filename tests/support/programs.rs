@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// The programs under test. Only a test of their own package learns their paths: see [`programs!`].
 ///
-/// [`programs!`]: crate::programs
+/// [`programs!`]: crate::programs!
 #[derive(Debug, Clone)]
 pub struct Programs {
     /// The reconciler.
