@@ -143,9 +143,10 @@ fn from_events(evidence: &Evidence) -> Option<Adjudication> {
 fn from_exit(evidence: &Evidence) -> Option<Adjudication> {
     let exit = evidence.exit.as_ref()?;
     if exit.sent_by.is_none()
-        && let Some(ended) = ended_by_signal(exit) {
-            return Some(ended);
-        }
+        && let Some(ended) = ended_by_signal(exit)
+    {
+        return Some(ended);
+    }
     if evidence.events.lines > 0 {
         return None;
     }

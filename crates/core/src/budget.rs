@@ -19,13 +19,15 @@ pub fn budget_exhausted(record: &PodRecord, policy: &Policy, running: Usage) -> 
     }
     let used = record.usage_total.unwrap_or_default().plus(running);
     if let (Some(limit), Some(tokens)) = (policy.max_tokens, used.tokens())
-        && tokens >= limit {
-            return Some(BudgetLine(format!("{tokens} tokens of maxTokens {limit}")));
-        }
+        && tokens >= limit
+    {
+        return Some(BudgetLine(format!("{tokens} tokens of maxTokens {limit}")));
+    }
     if let (Some(limit), Some(cost)) = (policy.max_cost_usd, used.cost_usd)
-        && cost >= limit {
-            return Some(BudgetLine(format!("{cost:.4} USD of maxCostUsd {limit}")));
-        }
+        && cost >= limit
+    {
+        return Some(BudgetLine(format!("{cost:.4} USD of maxCostUsd {limit}")));
+    }
     None
 }
 

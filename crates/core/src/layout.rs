@@ -122,6 +122,11 @@ impl PodLayout {
         self.project.join(Self::BASE)
     }
 
+    /// A place of this pod relative to the project, for an open that follows no symlink below it.
+    pub fn below(&self, place: &Path) -> PathBuf {
+        place.strip_prefix(&self.project).unwrap_or(place).to_owned()
+    }
+
     /// The pod's directory.
     pub fn root(&self) -> &Path {
         &self.root

@@ -18,6 +18,7 @@ mod outcome;
 mod plan;
 mod policy;
 mod record;
+mod result;
 mod review;
 mod text;
 mod time;
@@ -45,6 +46,7 @@ pub use record::{
     By, CancelMark, Current, CurrentKind, ExitRecord, KillIntent, LimitSource, MissingBytes, Parked,
     PodRecord, PodState, Progress, RateLimit, SCHEMA_VERSION, Survivor, Usage, WakeUpEntry,
 };
+pub use result::{AgentFile, SessionRecord, Tail, WakeResult, WrapperFile};
 pub use review::{Review, WakeMode, next_mode, review, streak};
 pub use text::{escape_into, escaped, quoted};
 pub use time::{Timestamp, ago};

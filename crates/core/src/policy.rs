@@ -95,6 +95,15 @@ macro_rules! policy {
                 }
             }
 
+            /// This policy with what one more layer says.
+            #[must_use]
+            pub fn overlaid(&self, layer: &PolicyOverrides) -> Self {
+                Self {
+                    $($field: layer.$field.clone().unwrap_or_else(|| self.$field.clone()),)+
+                    $($ofield: layer.$ofield.clone().or_else(|| self.$ofield.clone()),)+
+                }
+            }
+
             /// One setting as text; `none` where it is not set.
             pub fn text_of(&self, key: &str) -> Option<String> {
                 match key {

@@ -171,12 +171,13 @@ fn after_failure(
         None => format!("wake-up {}: {what}", last.n),
     };
     if last.n > record.streak_since
-        && let Some(code) = park_at_once(reason) {
-            return Review::Park {
-                code,
-                detail: detail(reason.word()),
-            };
-        }
+        && let Some(code) = park_at_once(reason)
+    {
+        return Review::Park {
+            code,
+            detail: detail(reason.word()),
+        };
+    }
     match reason {
         FailReason::RateLimited => {
             let ended = last.ended_at.unwrap_or(record.updated_at);

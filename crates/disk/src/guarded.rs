@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Component, Path};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
@@ -107,6 +107,46 @@ pub fn read_below(base: &Path, rel: &Path, limit: u64) -> Result<Option<Vec<u8>>
         return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, why)));
     }
     Ok(Some(bytes))
+}
+
+/// Whether a write has to survive a power loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// It has: the file and its directory are synced.
+    Durable,
+    /// It has not: it is whole or not there, and no more.
+    Atomic,
+}
+
+/// Replaces a file below `base`, or makes it, with mode 0600. A reader sees the old file or the new one.
+pub fn replace_below(base: &Path, rel: &Path, bytes: &[u8], durability: Durability) -> Result<(), DiskError> {
+    let failed = |source| DiskError::new("write", base.join(rel), source);
+    let (directory, last) = parent_of(base, rel).map_err(failed)?;
+    let name = last.ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?;
+    // The directory is held, whatever its path may lead to by now.
+    let path = Path::new("/proc/self/fd")
+        .join(directory.as_raw_fd().to_string())
+        .join(name);
+    let replaced = match durability {
+        Durability::Durable => crate::replace_durably(&path, bytes),
+        Durability::Atomic => crate::replace(&path, bytes),
+    };
+    replaced.map_err(|error| failed(error.source))
+}
+
+/// Removes a file below `base`, if it is there. A directory is an error.
+pub fn remove_below(base: &Path, rel: &Path) -> Result<(), DiskError> {
+    let remove = || -> io::Result<()> {
+        let (directory, last) = parent_of(base, rel)?;
+        let name = last.ok_or(io::ErrorKind::IsADirectory)?;
+        Ok(rustix::fs::unlinkat(&directory, name, AtFlags::empty())?)
+    };
+    match remove() {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(DiskError::new("remove", base.join(rel), error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Looks at a name below `base` without following it; `None` if there is nothing.

@@ -12,7 +12,10 @@ mod replace;
 mod space;
 
 pub use error::{DiskError, shown};
-pub use guarded::{FileKind, FileStamp, OpenKind, create_dirs_below, open_below, read_below, stat_below};
+pub use guarded::{
+    Durability, FileKind, FileStamp, OpenKind, create_dirs_below, open_below, read_below, remove_below,
+    replace_below, stat_below,
+};
 pub use lock::{FileLock, Holder, LockError, LockMode};
 pub use replace::{create_dirs, move_durably, remove_durably, replace, replace_durably};
 pub use space::free_space;

@@ -1,0 +1,36 @@
+//! The built-in agent of `podctl demo`, which needs no key.
+
+use std::borrow::Cow;
+
+use jiff::tz::TimeZone;
+use pod_core::AgentType;
+
+use crate::pi::Pi;
+use crate::{Adapter, AgentCommand, CommandError, EventReader, ProgramPlan, WakeSpec};
+
+/// The built-in agent; its stream has pi's shape.
+pub(crate) struct Demo;
+
+impl Adapter for Demo {
+    fn agent_type(&self) -> AgentType {
+        AgentType::Demo
+    }
+
+    fn program(&self) -> ProgramPlan {
+        ProgramPlan::Podctl
+    }
+
+    fn command(&self, spec: &WakeSpec<'_>) -> Result<AgentCommand, CommandError> {
+        let own = std::iter::once("demo-agent".into());
+        let args = own.chain(spec.extra_args.iter().map(Into::into));
+        Ok(AgentCommand::of_args(args).with_prompt_variable(spec))
+    }
+
+    fn reader(&self, zone: TimeZone) -> Box<dyn EventReader + Send> {
+        Pi.reader(zone)
+    }
+
+    fn delta_text<'a>(&self, line: &'a [u8]) -> Option<Cow<'a, str>> {
+        Pi.delta_text(line)
+    }
+}

@@ -1,0 +1,252 @@
+//! Resolves the agent and puts everything that it starts with together.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use pod_adapters::{Adapter, AgentCommand, ProgramPlan, SessionPlan, WakeSpec, adapter, scrubbed_variables};
+use pod_config::AgentStore;
+use pod_core::{AgentDefinition, AgentFile, HomeLayout, SCHEMA_VERSION, SessionRecord, StartFailure};
+use pod_disk::Durability;
+use sha2::{Digest as _, Sha256};
+
+use crate::claim::Claimed;
+use crate::prompt;
+
+/// Variables of a wake-up, which an inner one must not inherit.
+const WAKE_UP_VARIABLES: &[&str] = &[
+    "AGENTS_POD_POD_ID",
+    "AGENTS_POD_WAKEUP_N",
+    "AGENTS_POD_DOCS_DIR",
+    "AGENTS_POD_HOME",
+    "AGENTS_POD_WAKE_TOKEN",
+    "AGENTS_POD_PARENT_PROJECT_ROOT",
+    "AGENTS_POD_PROMPT_FILE",
+];
+
+/// An agent that can be started.
+pub(crate) struct Prepared {
+    pub(crate) adapter: &'static dyn Adapter,
+    pub(crate) program: PathBuf,
+    pub(crate) command: AgentCommand,
+    pub(crate) env: Vec<(OsString, OsString)>,
+}
+
+/// What was found out about the agent, and whether it can be started.
+pub(crate) struct Preparation {
+    /// For agent.json and the record, as far as it is known.
+    pub(crate) agent: AgentFile,
+    pub(crate) start: Result<Prepared, StartFailure>,
+}
+
+/// Prepares the agent of a claimed wake-up. Always the newest definition counts: nothing is pinned.
+pub(crate) fn prepare(claimed: &Claimed, home: &HomeLayout) -> Preparation {
+    let mut agent = blank(claimed);
+    let start = resolve(claimed, home, &mut agent);
+    let written = claimed.files.write_json(&claimed.files.layout().agent(claimed.current.n), &agent, Durability::Atomic);
+    let start = match (start, written) {
+        (Ok(_), Err(error)) => Err(StartFailure::Spawn(format!("{error}: {}", error.source))),
+        (start, _) => start,
+    };
+    Preparation { agent, start }
+}
+
+fn blank(claimed: &Claimed) -> AgentFile {
+    AgentFile {
+        schema_version: SCHEMA_VERSION,
+        id: claimed.current.agent.clone(),
+        kind: String::new(),
+        model: None,
+        instructions_hash: hash_of(""),
+        warm: claimed.current.warm,
+        binary: None,
+        binary_version: None,
+        session: None,
+        account: None,
+        note: None,
+    }
+}
+
+/// The first 12 hex digits of the SHA-256: enough to tell whose words a wake-up followed.
+fn hash_of(instructions: &str) -> String {
+    let digest = Sha256::digest(instructions);
+    digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Result<Prepared, StartFailure> {
+    let name = &claimed.current.agent;
+    let unresolved = |why: String| StartFailure::Unresolved(why);
+    let store = AgentStore::load(home).map_err(|error| unresolved(chain(&error)))?;
+    let definition = store
+        .get(name)
+        .map_err(|error| unresolved(chain(&error)))?
+        .ok_or_else(|| unresolved(format!("there is no agent `{name}` in agents.toml")))?;
+    agent.kind.clone_from(&definition.kind);
+    agent.account = Some(definition.account().0);
+    agent.model = claimed.policy.model.clone().or_else(|| definition.model.clone());
+    let kind = definition.agent_type().map_err(|error| StartFailure::TypeRefused(error.to_string()))?;
+    let role = pod_config::instructions(&definition, home).map_err(|error| unresolved(chain(&error)))?;
+    agent.instructions_hash = hash_of(&role);
+    let adapter = adapter(kind);
+    let session = session(claimed, agent);
+    let prompt = write_prompt(claimed, &role)?;
+    let layout = claimed.files.layout();
+    let command = adapter.command(&WakeSpec {
+        prompt: &prompt,
+        prompt_file: &layout.prompt(claimed.current.n),
+        wakeup_dir: &layout.wakeup(claimed.current.n),
+        docs_dir: &layout.docs(),
+        session: &session,
+        model: agent.model.as_deref(),
+        extra_args: &definition.args,
+    });
+    let command = command.map_err(|error| StartFailure::Spawn(chain(&error)))?;
+    let env = environment(claimed, home, &definition, &command);
+    let program = program(adapter, &definition, &env, layout.project())?;
+    agent.binary_version = packaged_version(&program);
+    agent.binary = Some(program.clone());
+    for (path, bytes) in &command.files {
+        let written = claimed.files.write(path, bytes, Durability::Atomic);
+        written.map_err(|error| StartFailure::Spawn(format!("{error}: {}", error.source)))?;
+    }
+    Ok(Prepared { adapter, program, command, env: env.into_iter().collect() })
+}
+
+/// An error and its causes on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+fn write_prompt(claimed: &Claimed, role: &str) -> Result<String, StartFailure> {
+    let (n, layout) = (claimed.current.n, claimed.files.layout());
+    let messages = prompt::take_messages(&claimed.files, &claimed.record, n);
+    let prompt = prompt::compose(&claimed.record, n, &layout.docs(), role, &messages);
+    let written = claimed.files.write(&layout.prompt(n), prompt.as_bytes(), Durability::Atomic);
+    written.map_err(|error| StartFailure::Spawn(format!("{error}: {}", error.source)))?;
+    Ok(prompt)
+}
+
+/// The session that the agent opens: its own, or the lost wake-up's.
+///
+/// One that failed to be continued once is not tried again, and where there is none the start is a cold
+/// one; either is said in agent.json.
+fn session(claimed: &Claimed, agent: &mut AgentFile) -> SessionPlan {
+    let n = claimed.current.n;
+    let own = claimed.files.layout().session(n);
+    let record = |path: &Path, continues| Some(SessionRecord { path: path.to_owned(), continues });
+    let lost = claimed.record.last().filter(|_| claimed.current.warm);
+    let found = lost.map(|lost| lost_session(claimed, lost.n, lost.warm).map(|path| (path, lost.n)));
+    match found {
+        Some(Ok((path, lost))) => {
+            agent.session = record(&path, Some(lost));
+            SessionPlan::Continue { path }
+        }
+        Some(Err(why)) => {
+            agent.note = Some(format!("cold start: {why}"));
+            agent.session = record(&own, None);
+            SessionPlan::Fresh { path: own }
+        }
+        None => {
+            agent.session = record(&own, None);
+            SessionPlan::Fresh { path: own }
+        }
+    }
+}
+
+fn lost_session(claimed: &Claimed, n: u32, warm: bool) -> Result<PathBuf, String> {
+    let files = &claimed.files;
+    let session = files.agent(n).and_then(|agent| agent.session);
+    let session = session.ok_or_else(|| format!("wake-up {n} left no word of its session"))?;
+    let below = session.path.starts_with(files.layout().wakeups());
+    let there = below && files.stat(&session.path).ok().flatten().is_some_and(|stamp| stamp.size > 0);
+    if !there {
+        return Err(format!("wake-up {n} left no session"));
+    }
+    let spoke = files.stat(&files.layout().events(n)).ok().flatten().is_some_and(|stamp| stamp.size > 0);
+    if warm && session.continues.is_some() && !spoke {
+        return Err(format!("wake-up {n} failed to continue that session already"));
+    }
+    Ok(session.path)
+}
+
+fn environment(
+    claimed: &Claimed,
+    home: &HomeLayout,
+    definition: &AgentDefinition,
+    command: &AgentCommand,
+) -> BTreeMap<OsString, OsString> {
+    let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let removed = command.env_remove.iter().map(String::as_str);
+    for name in scrubbed_variables().iter().chain(WAKE_UP_VARIABLES).copied().chain(removed) {
+        env.remove(OsStr::new(name));
+    }
+    env.extend(command.env_set.iter().map(|(name, value)| (name.into(), value.clone())));
+    env.extend(definition.env.iter().map(|(name, value)| (name.into(), value.into())));
+    reach_podctl(&mut env);
+    let layout = claimed.files.layout();
+    let mut ours = |name: &str, value: &OsStr| env.insert(name.into(), value.to_owned());
+    ours("AGENTS_POD_POD_ID", OsStr::new(claimed.record.id.as_str()));
+    ours("AGENTS_POD_WAKEUP_N", OsStr::new(&claimed.current.n.to_string()));
+    ours("AGENTS_POD_DOCS_DIR", layout.docs().as_os_str());
+    ours("AGENTS_POD_HOME", home.root().as_os_str());
+    ours("AGENTS_POD_WAKE_TOKEN", OsStr::new(claimed.current.token.reveal()));
+    ours("AGENTS_POD_PARENT_PROJECT_ROOT", layout.project().as_os_str());
+    ours("GIT_OPTIONAL_LOCKS", OsStr::new("0"));
+    env
+}
+
+/// The prompt tells the agent to call podctl, so a podctl that is not on its path is put at the path's end.
+fn reach_podctl(env: &mut BTreeMap<OsString, OsString>) {
+    let path = env.get(OsStr::new("PATH")).cloned();
+    if pod_process::find_binary(OsStr::new("podctl"), path.as_deref(), Path::new("/")).is_ok() {
+        return;
+    }
+    let Ok(podctl) = pod_process::sibling("podctl") else { return };
+    let (true, Some(dir)) = (podctl.arg0.is_none(), podctl.path.parent()) else { return };
+    let mut path = path.filter(|path| !path.is_empty()).unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    path.push(":");
+    path.push(dir);
+    env.insert("PATH".into(), path);
+}
+
+/// The program: the definition's, else the environment's, else the adapter's own on `$PATH`.
+fn program(
+    adapter: &dyn Adapter,
+    definition: &AgentDefinition,
+    env: &BTreeMap<OsString, OsString>,
+    cwd: &Path,
+) -> Result<PathBuf, StartFailure> {
+    let variable = adapter.agent_type().binary_variable();
+    let from_env = std::env::var_os(&variable).filter(|value| !value.is_empty());
+    let named = definition.binary.clone().map(OsString::from).or(from_env);
+    let name = match (named, adapter.program()) {
+        (Some(name), _) => name,
+        (None, ProgramPlan::Named(name)) => name.into(),
+        (None, ProgramPlan::Podctl) => {
+            let podctl = pod_process::sibling("podctl").map_err(|error| StartFailure::Missing(error.to_string()))?;
+            podctl.path.into()
+        }
+        (None, ProgramPlan::FromDefinition) => {
+            let why = format!("its definition names no `binary`, and {variable} is not set");
+            return Err(StartFailure::Missing(why));
+        }
+    };
+    let path = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
+    pod_process::find_binary(&name, path, cwd).map_err(StartFailure::Missing)
+}
+
+/// The version in the package that a program belongs to, where it belongs to one: nothing is run for it.
+fn packaged_version(program: &Path) -> Option<String> {
+    let real = program.canonicalize().ok()?;
+    let package = real.ancestors().skip(1).take(4).map(|dir| dir.join("package.json")).find(|file| file.is_file())?;
+    let text = std::fs::read_to_string(package).ok()?;
+    let value: serde_json::Value = serde_json::from_str(&text).ok()?;
+    Some(value.get("version")?.as_str()?.to_owned())
+}
