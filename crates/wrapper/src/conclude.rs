@@ -12,7 +12,7 @@ use pod_core::{
 use pod_disk::Durability;
 use pod_process::{Cgroup, Handle};
 use pod_reconcile::{PodFiles, footer};
-use pod_registry::UpdateError;
+use pod_registry::{RegistryError, UpdateError};
 
 use crate::claim::{Claimed, now};
 use crate::handoff::Baseline;
@@ -24,6 +24,9 @@ use crate::streams::Streams;
 
 /// How long an outcome waits for the registry's lock.
 const OUTCOME_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a first try waits, in which the heart does not beat.
+const SHORT_WAIT: Duration = Duration::from_millis(200);
 
 /// The project as it was before the agent started.
 pub(crate) struct Before {
@@ -254,13 +257,16 @@ fn entry(
 fn record_outcome(claimed: &Claimed, heart: &Heart, streams: &mut Streams, entry: WakeUpEntry) -> bool {
     let (n, verdict, detail) = (entry.n, entry.verdict, entry.detail.clone());
     let fence = claimed.fence();
-    let recorded = heart.while_beating(|| {
-        claimed
-            .registry
-            .update(&claimed.record.id, OUTCOME_WAIT, |record| {
-                Ok::<Settlement, Infallible>(record.settle(&fence, entry, now()))
-            })
-    });
+    let settle = |wait| {
+        claimed.registry.update(&claimed.record.id, wait, |record| {
+            Ok::<Settlement, Infallible>(record.settle(&fence, entry.clone(), now()))
+        })
+    };
+    let recorded = match settle(heart.interval.min(SHORT_WAIT)) {
+        // A busy registry is waited for with a heartbeat that goes on.
+        Err(UpdateError::Registry(RegistryError::Lock(_))) => heart.while_beating(|| settle(OUTCOME_WAIT)),
+        recorded => recorded,
+    };
     match recorded {
         Ok(Settlement::Recorded) => {
             streams.human.note(&footer(n, verdict, detail.as_deref()));

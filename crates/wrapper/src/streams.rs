@@ -46,7 +46,7 @@ impl Streams {
 
     /// From here on lines are read as those of this CLI.
     pub(crate) fn speak(&mut self, adapter: &dyn Adapter) {
-        self.reader = Some(adapter.reader(TimeZone::system()));
+        self.reader = Some(adapter.reader(TimeZone::system));
     }
 
     pub(crate) fn stdout(&mut self, piece: &[u8]) {
