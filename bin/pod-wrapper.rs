@@ -1,4 +1,5 @@
-//! `podd`: reconciles the pods of one home for ever.
+//! `pod-wrapper`: runs one wake-up of an idle pod.
+
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    pod_wrap::main(std::env::args_os().skip(1))
 }

@@ -1,4 +1,5 @@
 //! `podd`: reconciles the pods of one home for ever.
+
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    pod_daemon::main(std::env::args_os().skip(1))
 }

@@ -224,13 +224,16 @@ fn idle(world: &World, view: &PodView, now: Timestamp) -> Verdict {
     if let Some(line) = budget_exhausted(record, policy, Usage::default()) {
         return park(ParkCode::BudgetExhausted, line.0);
     }
-    let Some(at) = record.next_wake_at else {
-        return match review(record, policy, now) {
+    let at = match record.next_wake_at {
+        Some(at) => at,
+        None => match review(record, policy, now) {
+            // What is due already is woken in this pass; whoever acts records the streak before the start.
+            Review::Wake { at, .. } if at <= now => at,
             Review::Wake { at, streak, because } => {
-                decided(Step::new(view, Action::Schedule { at, streak }, because).at(at))
+                return decided(Step::new(view, Action::Schedule { at, streak }, because).at(at));
             }
-            Review::Park { code, detail } => park(code, detail),
-        };
+            Review::Park { code, detail } => return park(code, detail),
+        },
     };
     if at > now {
         return decided(Step::wait(view, waits_for(record)).at(at));

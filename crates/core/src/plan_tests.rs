@@ -92,6 +92,16 @@ fn a_pod_that_was_not_reviewed_is_reviewed_and_not_woken() {
 }
 
 #[test]
+fn more_is_woken_in_the_same_pass() {
+    assert_eq!(
+        only(view("p", with_outcomes(&[Judged::More]))),
+        Action::Wake(WakeMode::Cold)
+    );
+    let lost = with_outcomes(&[Judged::Lost(crate::LostReason::WrapperDied)]);
+    assert_eq!(only(view("p", lost)), Action::Wake(WakeMode::Warm));
+}
+
+#[test]
 fn what_stands_behind_an_active_record() {
     let with = |wrapper| {
         only(PodView {
@@ -302,7 +312,7 @@ proptest! {
             if matches!(step.action, Action::Wake(_)) {
                 prop_assert!(pod.record.wakeable().is_ok());
                 prop_assert_eq!(&pod.wrapper, &WrapperView::Absent);
-                prop_assert!(pod.record.next_wake_at.is_some_and(|due| due <= at(100)));
+                prop_assert!(pod.record.next_wake_at.is_none_or(|due| due <= at(100)));
                 prop_assert!(pod.survivors.is_empty());
             }
             if step.action == Action::Settle {

@@ -270,6 +270,17 @@ mod tests {
     }
 
     #[test]
+    fn a_dropped_lock_is_free_although_a_child_has_its_descriptor() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let held = FileLock::try_take(&path, LockMode::Exclusive).unwrap().unwrap();
+        // A forked child has the same open file, as this clone does.
+        let _inherited = held.file.try_clone().unwrap();
+        drop(held);
+        assert!(FileLock::try_take(&path, LockMode::Exclusive).unwrap().is_some());
+    }
+
+    #[test]
     fn a_symlink_is_no_lock_and_a_missing_directory_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("link");

@@ -34,6 +34,7 @@ pub struct Observer {
     registry: Registry,
     cache: Cache,
     watch: Watch,
+    running: Vec<(PodId, i32)>,
 }
 
 impl Observer {
@@ -43,7 +44,13 @@ impl Observer {
             registry,
             cache: Cache::default(),
             watch: Watch::default(),
+            running: Vec::new(),
         }
+    }
+
+    /// The pods that a wake-up runs in, with their wrappers' pids, as of the last look.
+    pub fn running(&self) -> Vec<(PodId, i32)> {
+        self.running.clone()
     }
 
     /// Looks. `starting` are the pods whose wrapper was started and has not claimed yet; `monotonic` is the
@@ -60,6 +67,7 @@ impl Observer {
         let mut counts = HashMap::new();
         let mut pods = Vec::new();
         let mut active = BTreeSet::new();
+        self.running.clear();
         let base = config.policy_for(&Default::default());
         let accounts = Accounts::new(agents);
         let mut disks = Disks::new(config.podd.min_free_disk);
@@ -67,6 +75,8 @@ impl Observer {
             *counts.entry(record.state).or_insert(0) += 1;
             if record.state == PodState::Active {
                 active.insert(record.id.clone());
+                self.running
+                    .extend(record.wake().map(|current| (record.id.clone(), current.pid)));
             }
             if matters(record) {
                 let policy = base.overlaid(&record.policy);
@@ -233,10 +243,18 @@ impl Disks {
 }
 
 fn room(home: &Path, least_memory: ByteSize, disks: &mut Disks, start_rate: u32) -> Room {
-    let memory = available_memory().filter(|available| *available < least_memory.0).map(|available| {
-        format!("{} MiB of memory are available, less than minFreeMemory {least_memory}", available >> 20)
-    });
-    Room { refused: disks.refusal(home).or(memory), starts_left: start_rate }
+    let memory = available_memory()
+        .filter(|available| *available < least_memory.0)
+        .map(|available| {
+            format!(
+                "{} MiB of memory are available, less than minFreeMemory {least_memory}",
+                available >> 20
+            )
+        });
+    Room {
+        refused: disks.refusal(home).or(memory),
+        starts_left: start_rate,
+    }
 }
 
 /// What the machine, or the control group that we are in, has left; `None` where that cannot be told.
@@ -244,6 +262,8 @@ fn available_memory() -> Option<u64> {
     let mut system = sysinfo::System::new().ok()?;
     system.refresh_memory();
     let machine = system.available_memory();
-    let group = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    let group = system
+        .cgroup_limits()
+        .map_or(u64::MAX, |limits| limits.free_memory);
     (system.total_memory() > 0).then(|| machine.min(group))
 }

@@ -44,12 +44,22 @@ pub(crate) struct Claimed {
 pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> Result<Claimed, Refused> {
     let id = &request.pod;
     let cannot = format!("cannot wake pod `{id}`");
-    let read = || registry.read(id).map_err(|error| Refused::because(cannot.clone(), &error, error.hint()));
+    let read = || {
+        registry
+            .read(id)
+            .map_err(|error| Refused::because(cannot.clone(), &error, error.hint()))
+    };
     let record = read()?;
     let files = PodFiles::new(&record.project, id);
     if !Path::new(&record.project).is_dir() {
-        let cause = format!("{cannot}: there is no directory `{}`", pod_core::escaped(&record.project));
-        return Err(Refused::new(cause, format!("put the project back, or run `podctl cancel {id}`")));
+        let cause = format!(
+            "{cannot}: there is no directory `{}`",
+            pod_core::escaped(&record.project)
+        );
+        return Err(Refused::new(
+            cause,
+            format!("put the project back, or run `podctl cancel {id}`"),
+        ));
     }
     let policy = config.policy_for(&record.policy);
     let lock = take_lock(&registry, id, &files, &policy, &cannot)?;
@@ -59,25 +69,43 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
     }
     let record = read()?;
     refuse_survivors(&record, &cannot)?;
-    let identity = Identity::of_self()
-        .map_err(|error| Refused::because(cannot.clone(), &error, "is /proc mounted here? `podctl doctor` looks"))?;
-    let token = draw_token().map_err(|error| Refused::because(cannot.clone(), &error, "the system has no random bytes"))?;
+    let identity = Identity::of_self().map_err(|error| {
+        Refused::because(
+            cannot.clone(),
+            &error,
+            "is /proc mounted here? `podctl doctor` looks",
+        )
+    })?;
+    let token = draw_token()
+        .map_err(|error| Refused::because(cannot.clone(), &error, "the system has no random bytes"))?;
     let highest = files.wakeup_numbers().last().copied().unwrap_or(0);
     let claimed = registry.update(id, CLAIM_WAIT, |record| {
         let n = record.wake_up_count.max(highest) + 1;
-        let agent = request.agent.clone().unwrap_or_else(|| config.policy_for(&record.policy).agent);
+        let agent = request
+            .agent
+            .clone()
+            .unwrap_or_else(|| config.policy_for(&record.policy).agent);
         let current = current(n, &identity, &token, agent, request.warm);
         record.claim(current.clone(), now())?;
         Ok((record.clone(), current))
     });
     let (record, current) = claimed.map_err(|error| refused(&cannot, id, error))?;
     let policy = config.policy_for(&record.policy);
-    Ok(Claimed { registry, record, policy, current, files, _lock: lock })
+    Ok(Claimed {
+        registry,
+        record,
+        policy,
+        current,
+        files,
+        _lock: lock,
+    })
 }
 
 /// The time, for records.
 pub(crate) fn now() -> Timestamp {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
@@ -107,7 +135,10 @@ fn current(n: u32, identity: &Identity, token: &Token, agent: AgentName, warm: b
 
 fn nix_pgid() -> i32 {
     let me = i32::try_from(std::process::id()).unwrap_or(0);
-    pod_process::stat(me).ok().flatten().map_or(me, |found| found.pgid)
+    pod_process::stat(me)
+        .ok()
+        .flatten()
+        .map_or(me, |found| found.pgid)
 }
 
 /// Takes the wake-up's lock. A wrapper that lives is refused at once; one that has recorded its outcome is
@@ -125,7 +156,9 @@ fn take_lock(
         if let Some(lock) = taken {
             return Ok(lock);
         }
-        let record = registry.read(id).map_err(|error| Refused::because(cannot, &error, error.hint()))?;
+        let record = registry
+            .read(id)
+            .map_err(|error| Refused::because(cannot, &error, error.hint()))?;
         let busy = match record.state {
             PodState::Active if liveness_of(&record) == Liveness::Alive => true,
             PodState::Active | PodState::Idle | PodState::Parked | PodState::Done | PodState::Cancelled => {
@@ -150,18 +183,28 @@ fn unreachable_files(cannot: &str, error: &DiskError) -> Refused {
     let hint = if error.is_full() {
         "free some space: nothing was started".to_owned()
     } else {
-        format!("look at `{}`: it has to be a directory of yours, without a symlink in it", error.path.display())
+        format!(
+            "look at `{}`: it has to be a directory of yours, without a symlink in it",
+            error.path.display()
+        )
     };
     Refused::because(cannot, error, hint)
 }
 
-fn settle(registry: &Registry, id: &PodId, policy: &Policy, lock: &WakeLock, cannot: &str) -> Result<(), Refused> {
+fn settle(
+    registry: &Registry,
+    id: &PodId,
+    policy: &Policy,
+    lock: &WakeLock,
+    cannot: &str,
+) -> Result<(), Refused> {
     let settled = settle_dead(registry, id, policy, Some(lock), Vec::new(), now);
     match settled {
         Ok(Settled::NothingToDo | Settled::Recorded { .. }) => Ok(()),
-        Ok(Settled::StillHeld) => {
-            Err(Refused::new(format!("{cannot}: its wrapper is still running"), format!("run `podctl show {id}`")))
-        }
+        Ok(Settled::StillHeld) => Err(Refused::new(
+            format!("{cannot}: its wrapper is still running"),
+            format!("run `podctl show {id}`"),
+        )),
         Ok(Settled::Unknown(why)) => Err(Refused::new(
             format!("{cannot}: it cannot be told whether its last wake-up still runs: {why}"),
             "look where it was started: another container of the same home may be running it".to_owned(),
@@ -191,7 +234,9 @@ fn refused(cannot: &str, id: &PodId, error: UpdateError<Refusal>) -> Refused {
 
 fn refuse(cannot: &str, id: &PodId, refusal: &Refusal) -> Refused {
     let hint = match refusal {
-        Refusal::Terminal { .. } => "a pod that is over is not woken; `podctl spawn` starts another".to_owned(),
+        Refusal::Terminal { .. } => {
+            "a pod that is over is not woken; `podctl spawn` starts another".to_owned()
+        }
         Refusal::Parked { .. } => format!("`podctl show {id}` says why; `podctl resume {id}` unparks it"),
         Refusal::Awake { .. } => format!("wait for it, or run `podctl cancel {id}`"),
         Refusal::GateRunning { .. } => "wait until the gate has ended".to_owned(),

@@ -32,14 +32,19 @@ impl Baseline {
         let stamp = files.stat(&files.layout().handoff()).ok().flatten();
         let hashed = stamp.filter(|stamp| stamp.kind == FileKind::File && stamp.size <= HASHED);
         let bytes = hashed.and_then(|_| files.read(&files.layout().handoff()).ok().flatten());
-        Self { stamp, hash: bytes.map(|bytes| Sha256::digest(&bytes).into()) }
+        Self {
+            stamp,
+            hash: bytes.map(|bytes| Sha256::digest(&bytes).into()),
+        }
     }
 
     /// A file that was written in this very tick of the clock could be written again, with the same words,
     /// within the same one, and nothing would tell.
     fn outwait_the_clock(&self) {
         let Some(stamp) = self.stamp else { return };
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
         let age = i128::try_from(now.as_nanos()).unwrap_or(0) - stamp.mtime_ns;
         if (0..i128::try_from(CLOCK_TICK.as_nanos()).unwrap_or(0)).contains(&age) {
             std::thread::sleep(CLOCK_TICK);
@@ -53,7 +58,9 @@ impl Baseline {
             Ok(stamp) => stamp,
             Err(error) => return Declaration::Malformed(format!("it cannot be looked at: {}", error.source)),
         };
-        let Some(stamp) = stamp else { return Declaration::NotWritten };
+        let Some(stamp) = stamp else {
+            return Declaration::NotWritten;
+        };
         if Some(stamp) == self.stamp && (self.hash.is_none() || Self::look(files).hash == self.hash) {
             return Declaration::NotWritten;
         }
@@ -122,7 +129,12 @@ mod tests {
         let pod = Pod::new();
         fs::write(pod.handoff(), "status: done\n").unwrap();
         let future = SystemTime::now() + Duration::from_secs(86_400);
-        File::options().write(true).open(pod.handoff()).unwrap().set_modified(future).unwrap();
+        File::options()
+            .write(true)
+            .open(pod.handoff())
+            .unwrap()
+            .set_modified(future)
+            .unwrap();
         let baseline = Baseline::take(&pod.files);
         assert_eq!(baseline.declaration(&pod.files), Declaration::NotWritten);
     }
@@ -139,7 +151,10 @@ mod tests {
 
     #[test]
     fn the_same_words_written_again_are_fresh() {
-        assert_eq!(Pod::declared(OLD, |pod| fs::write(pod.handoff(), "status: done\n").unwrap()), Declaration::Done);
+        assert_eq!(
+            Pod::declared(OLD, |pod| fs::write(pod.handoff(), "status: done\n").unwrap()),
+            Declaration::Done
+        );
         let replaced = |pod: &Pod| {
             let new = pod.dir.path().join("new");
             fs::write(&new, "status: done\n").unwrap();
@@ -153,7 +168,12 @@ mod tests {
         let rewritten = |pod: &Pod| {
             let before = fs::metadata(pod.handoff()).unwrap().modified().unwrap();
             fs::write(pod.handoff(), "status: DONE\n").unwrap();
-            File::options().write(true).open(pod.handoff()).unwrap().set_modified(before).unwrap();
+            File::options()
+                .write(true)
+                .open(pod.handoff())
+                .unwrap()
+                .set_modified(before)
+                .unwrap();
         };
         assert_eq!(Pod::declared(OLD, rewritten), Declaration::Done);
     }
@@ -170,18 +190,29 @@ mod tests {
         malformed(|pod| fs::create_dir(pod.handoff()).unwrap());
         malformed(|pod| std::os::unix::fs::symlink("/etc/passwd", pod.handoff()).unwrap());
         malformed(|pod| {
-            let made = std::process::Command::new("mkfifo").arg(pod.handoff()).status().unwrap();
+            let made = std::process::Command::new("mkfifo")
+                .arg(pod.handoff())
+                .status()
+                .unwrap();
             assert!(made.success());
         });
         malformed(|pod| fs::write(pod.handoff(), "").unwrap());
-        assert_eq!(Pod::declared(OLD, |pod| fs::remove_file(pod.handoff()).unwrap()), Declaration::NotWritten);
+        assert_eq!(
+            Pod::declared(OLD, |pod| fs::remove_file(pod.handoff()).unwrap()),
+            Declaration::NotWritten
+        );
     }
 
     #[test]
     fn a_handoff_of_two_gigabytes_is_read_at_its_head_alone() {
         let sparse = |pod: &Pod| {
             fs::write(pod.handoff(), "status: rotating\n").unwrap();
-            File::options().write(true).open(pod.handoff()).unwrap().set_len(2 << 30).unwrap();
+            File::options()
+                .write(true)
+                .open(pod.handoff())
+                .unwrap()
+                .set_len(2 << 30)
+                .unwrap();
         };
         assert_eq!(Pod::declared(OLD, sparse), Declaration::More);
     }

@@ -86,7 +86,9 @@ impl HumanLog {
         let unfinished = std::mem::take(&mut self.unfinished);
         if self.unfinished_dropped > 0 {
             let dropped = self.unfinished_dropped;
-            self.note(&format!("[{dropped} bytes of an unfinished message before this stand in events.jsonl alone]"));
+            self.note(&format!(
+                "[{dropped} bytes of an unfinished message before this stand in events.jsonl alone]"
+            ));
         }
         if !unfinished.is_empty() {
             self.text(&unfinished);

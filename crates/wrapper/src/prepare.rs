@@ -43,7 +43,11 @@ pub(crate) struct Preparation {
 pub(crate) fn prepare(claimed: &Claimed, home: &HomeLayout) -> Preparation {
     let mut agent = blank(claimed);
     let start = resolve(claimed, home, &mut agent);
-    let written = claimed.files.write_json(&claimed.files.layout().agent(claimed.current.n), &agent, Durability::Atomic);
+    let written = claimed.files.write_json(
+        &claimed.files.layout().agent(claimed.current.n),
+        &agent,
+        Durability::Atomic,
+    );
     let start = match (start, written) {
         (Ok(_), Err(error)) => Err(StartFailure::Spawn(format!("{error}: {}", error.source))),
         (start, _) => start,
@@ -84,7 +88,9 @@ fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Resul
     agent.kind.clone_from(&definition.kind);
     agent.account = Some(definition.account().0);
     agent.model = claimed.policy.model.clone().or_else(|| definition.model.clone());
-    let kind = definition.agent_type().map_err(|error| StartFailure::TypeRefused(error.to_string()))?;
+    let kind = definition
+        .agent_type()
+        .map_err(|error| StartFailure::TypeRefused(error.to_string()))?;
     let role = pod_config::instructions(&definition, home).map_err(|error| unresolved(chain(&error)))?;
     agent.instructions_hash = hash_of(&role);
     let adapter = adapter(kind);
@@ -109,7 +115,12 @@ fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Resul
         let written = claimed.files.write(path, bytes, Durability::Atomic);
         written.map_err(|error| StartFailure::Spawn(format!("{error}: {}", error.source)))?;
     }
-    Ok(Prepared { adapter, program, command, env: env.into_iter().collect() })
+    Ok(Prepared {
+        adapter,
+        program,
+        command,
+        env: env.into_iter().collect(),
+    })
 }
 
 /// An error and its causes on one line.
@@ -128,7 +139,9 @@ fn write_prompt(claimed: &Claimed, role: &str) -> Result<String, StartFailure> {
     let (n, layout) = (claimed.current.n, claimed.files.layout());
     let messages = prompt::take_messages(&claimed.files, &claimed.record, n);
     let prompt = prompt::compose(&claimed.record, n, &layout.docs(), role, &messages);
-    let written = claimed.files.write(&layout.prompt(n), prompt.as_bytes(), Durability::Atomic);
+    let written = claimed
+        .files
+        .write(&layout.prompt(n), prompt.as_bytes(), Durability::Atomic);
     written.map_err(|error| StartFailure::Spawn(format!("{error}: {}", error.source)))?;
     Ok(prompt)
 }
@@ -140,7 +153,12 @@ fn write_prompt(claimed: &Claimed, role: &str) -> Result<String, StartFailure> {
 fn session(claimed: &Claimed, agent: &mut AgentFile) -> SessionPlan {
     let n = claimed.current.n;
     let own = claimed.files.layout().session(n);
-    let record = |path: &Path, continues| Some(SessionRecord { path: path.to_owned(), continues });
+    let record = |path: &Path, continues| {
+        Some(SessionRecord {
+            path: path.to_owned(),
+            continues,
+        })
+    };
     let lost = claimed.record.last().filter(|_| claimed.current.warm);
     let found = lost.map(|lost| lost_session(claimed, lost.n, lost.warm).map(|path| (path, lost.n)));
     match found {
@@ -165,11 +183,20 @@ fn lost_session(claimed: &Claimed, n: u32, warm: bool) -> Result<PathBuf, String
     let session = files.agent(n).and_then(|agent| agent.session);
     let session = session.ok_or_else(|| format!("wake-up {n} left no word of its session"))?;
     let below = session.path.starts_with(files.layout().wakeups());
-    let there = below && files.stat(&session.path).ok().flatten().is_some_and(|stamp| stamp.size > 0);
+    let there = below
+        && files
+            .stat(&session.path)
+            .ok()
+            .flatten()
+            .is_some_and(|stamp| stamp.size > 0);
     if !there {
         return Err(format!("wake-up {n} left no session"));
     }
-    let spoke = files.stat(&files.layout().events(n)).ok().flatten().is_some_and(|stamp| stamp.size > 0);
+    let spoke = files
+        .stat(&files.layout().events(n))
+        .ok()
+        .flatten()
+        .is_some_and(|stamp| stamp.size > 0);
     if warm && session.continues.is_some() && !spoke {
         return Err(format!("wake-up {n} failed to continue that session already"));
     }
@@ -184,11 +211,26 @@ fn environment(
 ) -> BTreeMap<OsString, OsString> {
     let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     let removed = command.env_remove.iter().map(String::as_str);
-    for name in scrubbed_variables().iter().chain(WAKE_UP_VARIABLES).copied().chain(removed) {
+    for name in scrubbed_variables()
+        .iter()
+        .chain(WAKE_UP_VARIABLES)
+        .copied()
+        .chain(removed)
+    {
         env.remove(OsStr::new(name));
     }
-    env.extend(command.env_set.iter().map(|(name, value)| (name.into(), value.clone())));
-    env.extend(definition.env.iter().map(|(name, value)| (name.into(), value.into())));
+    env.extend(
+        command
+            .env_set
+            .iter()
+            .map(|(name, value)| (name.into(), value.clone())),
+    );
+    env.extend(
+        definition
+            .env
+            .iter()
+            .map(|(name, value)| (name.into(), value.into())),
+    );
     reach_podctl(&mut env);
     let layout = claimed.files.layout();
     let mut ours = |name: &str, value: &OsStr| env.insert(name.into(), value.to_owned());
@@ -196,7 +238,10 @@ fn environment(
     ours("AGENTS_POD_WAKEUP_N", OsStr::new(&claimed.current.n.to_string()));
     ours("AGENTS_POD_DOCS_DIR", layout.docs().as_os_str());
     ours("AGENTS_POD_HOME", home.root().as_os_str());
-    ours("AGENTS_POD_WAKE_TOKEN", OsStr::new(claimed.current.token.reveal()));
+    ours(
+        "AGENTS_POD_WAKE_TOKEN",
+        OsStr::new(claimed.current.token.reveal()),
+    );
     ours("AGENTS_POD_PARENT_PROJECT_ROOT", layout.project().as_os_str());
     ours("GIT_OPTIONAL_LOCKS", OsStr::new("0"));
     env
@@ -208,9 +253,15 @@ fn reach_podctl(env: &mut BTreeMap<OsString, OsString>) {
     if pod_process::find_binary(OsStr::new("podctl"), path.as_deref(), Path::new("/")).is_ok() {
         return;
     }
-    let Ok(podctl) = pod_process::sibling("podctl") else { return };
-    let (true, Some(dir)) = (podctl.arg0.is_none(), podctl.path.parent()) else { return };
-    let mut path = path.filter(|path| !path.is_empty()).unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let Ok(podctl) = pod_process::sibling("podctl") else {
+        return;
+    };
+    let (true, Some(dir)) = (podctl.arg0.is_none(), podctl.path.parent()) else {
+        return;
+    };
+    let mut path = path
+        .filter(|path| !path.is_empty())
+        .unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     path.push(":");
     path.push(dir);
     env.insert("PATH".into(), path);
@@ -230,7 +281,8 @@ fn program(
         (Some(name), _) => name,
         (None, ProgramPlan::Named(name)) => name.into(),
         (None, ProgramPlan::Podctl) => {
-            let podctl = pod_process::sibling("podctl").map_err(|error| StartFailure::Missing(error.to_string()))?;
+            let podctl =
+                pod_process::sibling("podctl").map_err(|error| StartFailure::Missing(error.to_string()))?;
             podctl.path.into()
         }
         (None, ProgramPlan::FromDefinition) => {
@@ -245,7 +297,12 @@ fn program(
 /// The version in the package that a program belongs to, where it belongs to one: nothing is run for it.
 fn packaged_version(program: &Path) -> Option<String> {
     let real = program.canonicalize().ok()?;
-    let package = real.ancestors().skip(1).take(4).map(|dir| dir.join("package.json")).find(|file| file.is_file())?;
+    let package = real
+        .ancestors()
+        .skip(1)
+        .take(4)
+        .map(|dir| dir.join("package.json"))
+        .find(|file| file.is_file())?;
     let text = std::fs::read_to_string(package).ok()?;
     let value: serde_json::Value = serde_json::from_str(&text).ok()?;
     Some(value.get("version")?.as_str()?.to_owned())

@@ -17,8 +17,14 @@ pub(crate) fn compose(record: &PodRecord, n: u32, docs: &Path, role: &str, messa
         parts.push(format!("# Your role\n\n{}", role.trim()));
     }
     if !messages.is_empty() {
-        let list: Vec<String> = messages.iter().map(|message| format!("- {}", message.trim())).collect();
-        parts.push(format!("# Messages from the person who keeps this pod\n\n{}", list.join("\n")));
+        let list: Vec<String> = messages
+            .iter()
+            .map(|message| format!("- {}", message.trim()))
+            .collect();
+        parts.push(format!(
+            "# Messages from the person who keeps this pod\n\n{}",
+            list.join("\n")
+        ));
     }
     parts.push(goal(record, docs));
     parts.join("\n\n")
@@ -57,12 +63,20 @@ fn goal(record: &PodRecord, docs: &Path) -> String {
 /// Takes the messages for this wake-up: those in the inbox, which move to the wake-up's own directory, and
 /// those that earlier wake-ups were given and did not declare anything about.
 pub(crate) fn take_messages(files: &PodFiles, record: &PodRecord, n: u32) -> Vec<String> {
-    let unanswered = record.wake_ups.iter().rev().take_while(|entry| !matches!(entry.verdict, Verdict::More | Verdict::Done));
+    let unanswered = record
+        .wake_ups
+        .iter()
+        .rev()
+        .take_while(|entry| !matches!(entry.verdict, Verdict::More | Verdict::Done));
     let mut numbers: Vec<u32> = unanswered.map(|entry| entry.n).collect();
     numbers.reverse();
     let mut messages = Vec::new();
     for earlier in numbers {
-        read_messages(files, &files.layout().wakeup(earlier).join("inbox"), &mut messages);
+        read_messages(
+            files,
+            &files.layout().wakeup(earlier).join("inbox"),
+            &mut messages,
+        );
     }
     let own = files.layout().wakeup(n).join("inbox");
     // One that cannot be moved stays in the inbox, and is given again: twice is better than never.
@@ -75,7 +89,10 @@ fn names(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let regular = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     let mut names: Vec<PathBuf> = regular.map(|entry| entry.path()).collect();
-    names.retain(|path| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.')));
+    names.retain(|path| {
+        path.file_name()
+            .is_some_and(|name| !name.to_string_lossy().starts_with('.'))
+    });
     names.sort();
     names
 }
@@ -98,7 +115,9 @@ fn move_messages(files: &PodFiles, own: &Path) -> Result<(), DiskError> {
 
 fn read_messages(files: &PodFiles, dir: &Path, messages: &mut Vec<String>) {
     for path in names(dir) {
-        let Ok(Some(mut bytes)) = files.read(&path) else { continue };
+        let Ok(Some(mut bytes)) = files.read(&path) else {
+            continue;
+        };
         bytes.truncate(MESSAGE_LIMIT);
         messages.push(String::from_utf8_lossy(&bytes).into_owned());
     }

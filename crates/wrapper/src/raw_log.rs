@@ -31,7 +31,15 @@ impl RawLog {
             Ok(file) => (Some(file), None),
             Err(cause) => (None, Some(cause)),
         };
-        Self { file, held: Vec::new(), in_line: false, torn: false, skipping: false, missing: 0, cause }
+        Self {
+            file,
+            held: Vec::new(),
+            in_line: false,
+            torn: false,
+            skipping: false,
+            missing: 0,
+            cause,
+        }
     }
 
     /// Adds a piece of the stream. Lines of white space alone are left out.
@@ -41,7 +49,8 @@ impl RawLog {
             let end = memchr::memchr(b'\n', &piece[at..]).map_or(piece.len(), |found| at + found + 1);
             let segment = &piece[at..end];
             let complete = segment.ends_with(b"\n");
-            let blank = !self.in_line && segment.iter().all(u8::is_ascii_whitespace) && self.held.len() < HELD;
+            let blank =
+                !self.in_line && segment.iter().all(u8::is_ascii_whitespace) && self.held.len() < HELD;
             if blank {
                 self.write(&piece[from..at]);
                 from = end;
@@ -71,7 +80,10 @@ impl RawLog {
             self.write(b"\n");
         }
         if self.torn {
-            self.torn = self.file.as_mut().is_none_or(|file| file.write_all(b"\n").is_err());
+            self.torn = self
+                .file
+                .as_mut()
+                .is_none_or(|file| file.write_all(b"\n").is_err());
         }
     }
 

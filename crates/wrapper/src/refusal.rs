@@ -13,7 +13,11 @@ pub(crate) struct Refused {
 
 impl Refused {
     pub(crate) fn new(error: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { error: error.into(), causes: Vec::new(), hint: hint.into() }
+        Self {
+            error: error.into(),
+            causes: Vec::new(),
+            hint: hint.into(),
+        }
     }
 
     pub(crate) fn because(error: impl Into<String>, cause: &dyn Error, hint: impl Into<String>) -> Self {
@@ -27,7 +31,10 @@ impl Refused {
             }
             next = cause.source();
         }
-        Self { causes, ..Self::new(error, hint) }
+        Self {
+            causes,
+            ..Self::new(error, hint)
+        }
     }
 
     /// The text for stderr, as every program of ours writes errors.

@@ -1,0 +1,203 @@
+//! Performs the steps of a plan. Each looks again under the lock: the world may have moved on.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pod_core::{
+    Action, By, Fence, KillCause, Liveness, ParkCode, PodId, PodRecord, Policy, Refusal, Step, Timestamp,
+    WakeMode, streak,
+};
+use pod_process::{Handle, Launched, Output, Sig};
+use pod_reconcile::{Settled, kill_wedged, liveness_of, settle_dead};
+use pod_registry::{Registry, UpdateError};
+use tracing::{debug, error, info, warn};
+
+use crate::logs::chain;
+use crate::pass::now;
+
+/// A pass that does not get the lock leaves the step to the next one.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// The home of the steps.
+#[derive(Debug, Clone)]
+pub(crate) struct Actor {
+    pub(crate) registry: Registry,
+    pub(crate) config_file: Option<PathBuf>,
+}
+
+/// The record is not the one that the plan was made of.
+struct MovedOn;
+
+impl Actor {
+    /// Changes a record, if it is still the one that the plan saw.
+    fn change(
+        &self,
+        seen: &PodRecord,
+        what: &'static str,
+        change: impl FnOnce(&mut PodRecord, Timestamp) -> Result<(), Refusal>,
+    ) -> bool {
+        let done = self.registry.update(&seen.id, WAIT, |record| {
+            if record != seen {
+                return Err(MovedOn);
+            }
+            change(record, now()).map_err(|_| MovedOn)
+        });
+        match done {
+            Ok(()) => true,
+            Err(UpdateError::Refused(MovedOn)) => {
+                debug!(pod = %seen.id, what, "the record has moved on; the next pass looks again");
+                false
+            }
+            Err(UpdateError::Read(error)) => {
+                warn!(pod = %seen.id, what, error = %chain(&error), "record could not be read; the next pass tries again");
+                false
+            }
+            Err(UpdateError::Registry(error)) => {
+                warn!(pod = %seen.id, what, error = %chain(&error), "record could not be changed; the next pass tries again");
+                false
+            }
+        }
+    }
+
+    pub(crate) fn schedule(&self, seen: &PodRecord, at: Timestamp, streak: u32, because: &str) {
+        if self.change(seen, "schedule", |record, now| record.schedule(at, streak, now)) {
+            let retry_in_s = at.since(now()).as_secs();
+            info!(pod = %seen.id, %at, retry_in_s, streak, because, "next wake-up is set");
+        }
+    }
+
+    pub(crate) fn park(&self, seen: &PodRecord, code: ParkCode, because: &str) {
+        let detail = Some(because.to_owned());
+        if self.change(seen, "park", |record, now| {
+            record.park(code, detail, By::Podd, now).map(drop)
+        }) {
+            error!(pod = %seen.id, code = %code, because, "pod is parked: it waits for a person");
+        }
+    }
+
+    pub(crate) fn finish_cancel(&self, seen: &PodRecord) {
+        let _changed = self.change(seen, "cancel", |record, now| {
+            let _effect = record.request_cancel(By::Operator, now);
+            Ok(())
+        });
+    }
+
+    /// Starts a wrapper. What the wrapper itself may refuse is its own to say.
+    pub(crate) fn wake(&self, seen: &PodRecord, mode: WakeMode) -> Option<(Launched, Output)> {
+        if seen.next_wake_at.is_none() {
+            let count = streak(seen);
+            if !self.change(seen, "schedule", |record, now| record.schedule(now, count, now)) {
+                return None;
+            }
+        }
+        let mut args: Vec<OsString> = vec![seen.id.as_str().into()];
+        if mode == WakeMode::Warm {
+            args.push("--warm".into());
+        }
+        args.extend([OsString::from("--home"), self.registry.home().root().into()]);
+        if let Some(file) = &self.config_file {
+            args.extend([OsString::from("--config"), file.into()]);
+        }
+        let started = pod_process::sibling("pod-wrapper")
+            .map_err(|error| chain(&error))
+            .and_then(|program| pod_process::launch_detached(&program, &args).map_err(|error| chain(&error)));
+        match started {
+            Ok((launched, output)) => {
+                debug!(pod = %seen.id, pid = launched.handle.pid(), ?mode, "wrapper started");
+                Some((launched, output))
+            }
+            Err(error) => {
+                error!(pod = %seen.id, error, "wrapper could not be started; the next pass tries again");
+                None
+            }
+        }
+    }
+
+    /// Tells a live wrapper to end, proven to be the one that the record names.
+    pub(crate) fn signal(&self, seen: &PodRecord, because: &str) {
+        let Some(current) = seen.wake() else { return };
+        if liveness_of(seen) != Liveness::Alive {
+            return;
+        }
+        let told = Handle::of(current.pid, current.start_ticks)
+            .and_then(|held| held.map_or(Ok(false), |held| held.signal(Sig::TERM)));
+        match told {
+            Ok(true) => {
+                info!(pod = %seen.id, wakeup = current.n, pid = current.pid, because, "wrapper told to end")
+            }
+            Ok(false) => debug!(pod = %seen.id, wakeup = current.n, "wrapper ended before it was told to"),
+            Err(error) => {
+                warn!(pod = %seen.id, wakeup = current.n, %error, "wrapper could not be told to end")
+            }
+        }
+    }
+
+    /// Writes an intent down; only then may its signal be sent.
+    pub(crate) fn intend(&self, seen: &PodRecord, cause: KillCause, because: &str) -> bool {
+        let Some(current) = seen.wake() else { return false };
+        let fence = Fence {
+            n: current.n,
+            token: Some(current.token.clone()),
+        };
+        let written = self.change(seen, "kill", |record, now| record.intend_kill(&fence, cause, now));
+        if written {
+            warn!(pod = %seen.id, wakeup = current.n, cause = %cause, because, "wake-up is about to be ended");
+        }
+        written
+    }
+}
+
+/// Settles a dead wake-up; of a wedged one first kills the wrapper. It takes as long as a sweep may.
+pub(crate) fn settle(registry: &Registry, seen: &PodRecord, policy: &Policy, wedged: bool) {
+    let pod: &PodId = &seen.id;
+    let known = if wedged { kill_wedged(seen) } else { Ok(Vec::new()) };
+    let known = match known {
+        Ok(known) => known,
+        Err(error) => {
+            warn!(%pod, %error, "wedged wrapper could not be killed; the next pass tries again");
+            return;
+        }
+    };
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    let mut known = Some(known);
+    loop {
+        let held: Vec<Handle> = known.take().unwrap_or_default();
+        let again: Vec<(i32, u64)> = held.iter().map(|one| (one.pid(), one.start_ticks())).collect();
+        match settle_dead(registry, pod, policy, None, held, now) {
+            // The kernel takes a moment to give up a killed wrapper's lock.
+            Ok(Settled::StillHeld) if wedged && std::time::Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+                known = Some(
+                    again
+                        .into_iter()
+                        .filter_map(|(pid, start)| Handle::of(pid, start).ok().flatten())
+                        .collect(),
+                );
+            }
+            Ok(Settled::Recorded {
+                n,
+                verdict,
+                adopted,
+                swept,
+            }) => {
+                info!(%pod, wakeup = n, outcome = %verdict, adopted, swept, "dead wake-up settled");
+                return;
+            }
+            Ok(Settled::NothingToDo | Settled::StillHeld) => return,
+            Ok(Settled::Unknown(why)) => {
+                warn!(%pod, why, "it cannot be told whether the wake-up runs; nothing was touched");
+                return;
+            }
+            Err(error) => {
+                error!(%pod, error = %chain(&error), "dead wake-up could not be settled; the next pass tries again");
+                return;
+            }
+        }
+    }
+}
+
+/// Whether a step is one that only waits.
+pub(crate) fn waits(step: &Step) -> bool {
+    step.action == Action::Wait
+}

@@ -1,0 +1,143 @@
+//! The command line: `pod-wrapper <podId> [agentId] [--warm]`.
+//!
+//! Read by hand: the wrapper is small because a thousand of them may run.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use pod_core::HomeLayout;
+
+use crate::claim::Request;
+use crate::refusal::Refused;
+
+const HELP: &str = "\
+Run one wake-up of an idle pod
+
+Usage: pod-wrapper <podId> [agentId] [--warm]
+
+podd and `podctl wake` start it; by hand it does the same.
+
+Arguments:
+  <podId>         The pod to wake
+  [agentId]       The agent definition to follow, instead of the pod's own
+
+Options:
+      --warm           Continue the session of the last wake-up, which has to be lost
+      --home <DIR>     The home, instead of $AGENTS_POD_HOME
+      --config <FILE>  The only configuration file to read
+  -h, --help           Print help
+  -V, --version        Print version
+
+Exit status: 0 the outcome is recorded, whatever it is; 1 it could not be recorded; 2 nothing was claimed.
+";
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) enum Invocation {
+    Wake {
+        home: HomeLayout,
+        request: Request,
+        config: Option<PathBuf>,
+    },
+    Print(String),
+}
+
+fn usage(error: String) -> Refused {
+    Refused::new(
+        error,
+        "pod-wrapper <podId> [agentId] [--warm]; see `pod-wrapper --help`",
+    )
+}
+
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refused> {
+    let mut words = Vec::new();
+    let (mut warm, mut home, mut config) = (false, None, None);
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let text = arg
+            .to_str()
+            .ok_or_else(|| usage("an argument is no UTF-8".to_owned()))?;
+        let (flag, inline) = match text.split_once('=') {
+            Some((flag, value)) if flag.starts_with("--") => (flag, Some(OsString::from(value))),
+            _ => (text, None),
+        };
+        let mut value = || {
+            inline
+                .clone()
+                .or_else(|| args.next())
+                .ok_or_else(|| usage(format!("`{flag}` needs a value")))
+        };
+        match flag {
+            "-h" | "--help" => return Ok(Invocation::Print(HELP.to_owned())),
+            "-V" | "--version" => {
+                return Ok(Invocation::Print(format!(
+                    "pod-wrapper {}\n",
+                    env!("CARGO_PKG_VERSION")
+                )));
+            }
+            "--warm" => warm = true,
+            "--home" => home = Some(PathBuf::from(value()?)),
+            "--config" => config = Some(PathBuf::from(value()?)),
+            _ if flag.starts_with('-') => {
+                return Err(usage(format!(
+                    "there is no flag `{}`",
+                    pod_core::quoted(flag, 60)
+                )));
+            }
+            _ => words.push(text.to_owned()),
+        }
+    }
+    let mut words = words.into_iter();
+    let pod = words.next().ok_or_else(|| usage("no pod is named".to_owned()))?;
+    let agent = words.next();
+    if let Some(surplus) = words.next() {
+        return Err(usage(format!(
+            "`{}` is one argument too many",
+            pod_core::quoted(&surplus, 60)
+        )));
+    }
+    let pod = pod
+        .parse()
+        .map_err(|error: pod_core::IdError| usage(error.to_string()))?;
+    let agent = agent
+        .map(|agent| agent.parse())
+        .transpose()
+        .map_err(|error: pod_core::IdError| usage(error.to_string()))?;
+    let home = pod_config::home_layout(home.as_deref(), &|name| std::env::var_os(name))
+        .map_err(|error| Refused::because("cannot find the home", &error, error.hint()))?;
+    Ok(Invocation::Wake {
+        home,
+        request: Request { pod, agent, warm },
+        config,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Result<Invocation, Refused> {
+        parse(args.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn the_contracts_arguments_are_taken_and_others_refused_with_a_hint() {
+        let invocation = parsed(&["fix-1", "worker", "--warm", "--home=/h"]).unwrap();
+        let Invocation::Wake { home, request, .. } = invocation else {
+            panic!("it wakes")
+        };
+        assert_eq!(home.root(), std::path::Path::new("/h"));
+        assert_eq!((request.pod.as_str(), request.warm), ("fix-1", true));
+        assert_eq!(request.agent.unwrap().as_str(), "worker");
+        for bad in [
+            &["--home", "/h"][..],
+            &["a", "b", "c"],
+            &["A", "--home=/h"],
+            &["a", "--cold"],
+            &["a", "--home"],
+        ] {
+            let text = parsed(bad).unwrap_err().text();
+            assert!(text.starts_with("error: ") && text.contains("\nhint: "), "{text}");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! From the agent's end to the recorded outcome.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use pod_checkpoints::{Fingerprint, all_ticked, documents_fingerprint, worktree_fingerprint};
+use pod_core::{
+    AgentFile, Evidence, ExitRecord, FailReason, Fence, KillCause, KilledBy, LimitSource, PodRecord,
+    Progress, RateLimit, SCHEMA_VERSION, Settlement, StartFailure, Usage, Verdict, WakeResult, WakeUpEntry,
+    WrapperFile, adjudicate,
+};
+use pod_disk::Durability;
+use pod_process::{Cgroup, Handle};
+use pod_reconcile::{PodFiles, footer};
+use pod_registry::UpdateError;
+
+use crate::claim::{Claimed, now};
+use crate::handoff::Baseline;
+use crate::heart::Heart;
+use crate::machine::Ending;
+use crate::prepare::chain;
+use crate::run::{Ran, ended_by_us};
+use crate::streams::Streams;
+
+/// How long an outcome waits for the registry's lock.
+const OUTCOME_WAIT: Duration = Duration::from_secs(30);
+
+/// The project as it was before the agent started.
+pub(crate) struct Before {
+    pub(crate) handoff: Baseline,
+    pub(crate) documents: Option<Fingerprint>,
+    pub(crate) worktree: Option<Fingerprint>,
+}
+
+impl Before {
+    pub(crate) fn take(files: &PodFiles) -> Self {
+        Self {
+            documents: documents(files),
+            worktree: worktree_fingerprint(files.layout().project()),
+            handoff: Baseline::take(files),
+        }
+    }
+
+    /// What has moved since. Unknown stays unknown.
+    fn progress(&self, files: &PodFiles) -> Progress {
+        let same = |before: Option<Fingerprint>, after: Option<Fingerprint>| Some(before? == after?);
+        let changed = match same(self.documents, documents(files)) {
+            Some(true) => {
+                same(self.worktree, worktree_fingerprint(files.layout().project())).map(|same| !same)
+            }
+            Some(false) => Some(true),
+            None => None,
+        };
+        let tasks = pod_checkpoints::read_document(&files.layout().tasks()).unwrap_or_default();
+        Progress {
+            changed,
+            all_ticked: all_ticked(&String::from_utf8_lossy(&tasks)),
+        }
+    }
+}
+
+fn documents(files: &PodFiles) -> Option<Fingerprint> {
+    documents_fingerprint([
+        files.layout().tasks().as_path(),
+        files.layout().decisions().as_path(),
+    ])
+}
+
+impl Claimed {
+    /// What fences every write of this wake-up.
+    pub(crate) fn fence(&self) -> Fence {
+        Fence {
+            n: self.current.n,
+            token: Some(self.current.token.clone()),
+        }
+    }
+
+    fn wrapper_file(&self) -> WrapperFile {
+        WrapperFile {
+            schema_version: SCHEMA_VERSION,
+            pod_id: self.record.id.clone(),
+            agent_pid: None,
+            agent_start_ticks: None,
+            cgroup: None,
+            current: self.current.clone(),
+        }
+    }
+
+    /// Writes down who we are. Without the file a dead wake-up is settled by the record and the token alone.
+    pub(crate) fn announce(&self) {
+        let _written = self.files.write_json(
+            &self.files.layout().wrapper(),
+            &self.wrapper_file(),
+            Durability::Atomic,
+        );
+    }
+
+    /// Writes down whom we have started.
+    pub(crate) fn announce_agent(&self, agent: &Handle, group: Option<&Cgroup>) {
+        let file = WrapperFile {
+            agent_pid: Some(agent.pid()),
+            agent_start_ticks: Some(agent.start_ticks()),
+            cgroup: group.map(|group| group.dir().to_owned()),
+            ..self.wrapper_file()
+        };
+        let _written = self
+            .files
+            .write_json(&self.files.layout().wrapper(), &file, Durability::Atomic);
+    }
+}
+
+/// What a wake-up came to, before it is judged.
+pub(crate) struct End<'a> {
+    pub(crate) agent: &'a AgentFile,
+    pub(crate) ran: Result<Ran, StartFailure>,
+    pub(crate) end_requested: bool,
+}
+
+/// Judges the wake-up, writes result.json once, and records the outcome. Returns whether it is recorded.
+pub(crate) fn conclude(
+    claimed: &Claimed,
+    heart: &Heart,
+    streams: &mut Streams,
+    before: &Before,
+    end: End<'_>,
+) -> bool {
+    let kept = claimed.files.keep_handoff(claimed.current.n);
+    if let Err(error) = kept {
+        streams
+            .human
+            .note(&format!("HANDOFF.md could not be kept: {}", chain(&error)));
+    }
+    // A record that cannot be read says nothing of a cancel; settling it will say what is wrong.
+    let record = claimed
+        .registry
+        .read(&claimed.record.id)
+        .unwrap_or_else(|_| claimed.record.clone());
+    let evidence = gather(claimed, &record, streams, before, &end);
+    let judged = adjudicate(&evidence);
+    let mut entry = entry(claimed, &evidence, &end, streams, judged.verdict);
+    entry.detail = judged.detail;
+    if judged.verdict == Verdict::More {
+        entry.progress = Some(before.progress(&claimed.files));
+    }
+    let result = WakeResult {
+        schema_version: SCHEMA_VERSION,
+        pod_id: claimed.record.id.clone(),
+        entry,
+        declaration: evidence.declaration,
+        events: evidence.events,
+        tail: streams.tail(),
+    };
+    let place = claimed.files.layout().result(claimed.current.n);
+    let written = claimed.files.write_json(&place, &result, Durability::Durable);
+    if let Err(error) = &written {
+        streams
+            .human
+            .note(&format!("result.json could not be written: {}", chain(error)));
+    }
+    record_outcome(claimed, heart, streams, result.entry)
+}
+
+fn gather(
+    claimed: &Claimed,
+    record: &PodRecord,
+    streams: &Streams,
+    before: &Before,
+    end: &End<'_>,
+) -> Evidence {
+    let n = claimed.current.n;
+    let ran = end.ran.as_ref().ok();
+    let ending = ran.and_then(|ran| ran.ending);
+    let own = match ending {
+        Some(Ending::Limit(cause)) => Some(cause),
+        Some(Ending::Requested | Ending::Settled) | None => None,
+    };
+    let ours = record
+        .wake()
+        .is_some_and(|current| current.token == claimed.current.token);
+    let cancelled = ours && record.cancel.is_some();
+    // An agent that had ended by itself before it could be told is judged by what it did.
+    let told = ending == Some(Ending::Requested) || (ran.is_none() && end.end_requested);
+    let recorded = record
+        .intent(n)
+        .filter(|cause| own.is_some() || told || *cause == KillCause::Wedged);
+    let intent = own.or(recorded).filter(|_| !cancelled);
+    Evidence {
+        declaration: before.handoff.declaration(&claimed.files),
+        events: streams.facts(),
+        exit: ran.map(|ran| {
+            let mut exit = ran.exit.clone();
+            exit.sent_by =
+                ended_by_us(exit.status.as_ref(), ran.ending).then(|| sender(ran.ending, cancelled, intent));
+            exit
+        }),
+        start_failure: end
+            .ran
+            .as_ref()
+            .err()
+            .cloned()
+            .filter(|_| !(told && ran.is_none())),
+        intent,
+        cancelled,
+        interrupted: told && !cancelled && intent.is_none(),
+        stderr_tail: streams.tail().stderr,
+    }
+}
+
+fn sender(ending: Option<Ending>, cancelled: bool, intent: Option<KillCause>) -> KilledBy {
+    match ending {
+        Some(Ending::Requested) if cancelled => KilledBy::Operator,
+        Some(Ending::Requested) if intent.is_some() => KilledBy::Podd,
+        Some(Ending::Requested | Ending::Limit(_) | Ending::Settled) | None => KilledBy::Wrapper,
+    }
+}
+
+fn entry(
+    claimed: &Claimed,
+    evidence: &Evidence,
+    end: &End<'_>,
+    streams: &Streams,
+    verdict: Verdict,
+) -> WakeUpEntry {
+    let mut entry = WakeUpEntry::bare(claimed.current.n, verdict);
+    let ended = now();
+    entry.started_at = Some(claimed.current.claimed_at);
+    entry.ended_at = Some(ended);
+    entry.agent = Some(claimed.current.agent.clone());
+    entry.model.clone_from(&end.agent.model);
+    entry.account.clone_from(&end.agent.account);
+    entry.warm = claimed.current.warm;
+    entry.exit = evidence.exit.as_ref().and_then(|exit| {
+        Some(ExitRecord {
+            status: exit.status.clone()?,
+            sent_by: exit.sent_by,
+            killed_after_grace: exit.killed_after_grace,
+        })
+    });
+    if let Ok(ran) = &end.ran {
+        entry.swept = ran.swept.ended;
+        entry.survivors.clone_from(&ran.swept.survivors);
+    }
+    entry.missing = streams.missing();
+    entry.usage = evidence.events.usage.filter(|usage| *usage != Usage::default());
+    if verdict == Verdict::Failed(FailReason::RateLimited) {
+        let known = evidence.events.error.as_ref().and_then(|error| error.resets);
+        let default = || (ended.plus(claimed.policy.limit_default.0), LimitSource::Default);
+        let (resets_at, source) = known.filter(|(at, _)| *at > ended).unwrap_or_else(default);
+        entry.rate_limit = Some(RateLimit { resets_at, source });
+    }
+    entry
+}
+
+fn record_outcome(claimed: &Claimed, heart: &Heart, streams: &mut Streams, entry: WakeUpEntry) -> bool {
+    let (n, verdict, detail) = (entry.n, entry.verdict, entry.detail.clone());
+    let fence = claimed.fence();
+    let recorded = heart.while_beating(|| {
+        claimed
+            .registry
+            .update(&claimed.record.id, OUTCOME_WAIT, |record| {
+                Ok::<Settlement, Infallible>(record.settle(&fence, entry, now()))
+            })
+    });
+    match recorded {
+        Ok(Settlement::Recorded) => {
+            streams.human.note(&footer(n, verdict, detail.as_deref()));
+            let _removed = claimed.files.remove(&claimed.files.layout().wrapper());
+            true
+        }
+        Ok(Settlement::Fenced) => {
+            streams.human.note(&format!(
+                "wake-up {n} was settled by somebody else meanwhile: {verdict} is not recorded"
+            ));
+            false
+        }
+        Err(error) => {
+            let error = match error {
+                UpdateError::Registry(error) => chain(&error),
+                UpdateError::Read(error) => chain(&error),
+                UpdateError::Refused(never) => match never {},
+            };
+            streams.human.note(&format!(
+                "wake-up {n}: the outcome {verdict} could not be recorded: {error}"
+            ));
+            false
+        }
+    }
+}
+
+/// Says what an agent that was never started could not do.
+pub(crate) fn declared_nothing(failure: &StartFailure) -> String {
+    match failure {
+        StartFailure::Unresolved(why)
+        | StartFailure::TypeRefused(why)
+        | StartFailure::Missing(why)
+        | StartFailure::Spawn(why) => format!("the agent was not started: {why}"),
+    }
+}

@@ -1,0 +1,56 @@
+//! The heartbeat: a file whose modification time proves that the wrapper lives.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use pod_disk::OpenKind;
+use pod_reconcile::PodFiles;
+
+use crate::claim::now;
+
+/// Proves that the wrapper lives, and nothing about the agent.
+///
+/// It writes over bytes that were allocated when it began, so it beats on a full disk as well.
+#[derive(Debug)]
+pub(crate) struct Heart {
+    file: Option<File>,
+    pub(crate) interval: Duration,
+}
+
+impl Heart {
+    pub(crate) fn new(files: &PodFiles, interval: Duration) -> Self {
+        let heart = Self {
+            file: files.open(&files.layout().heartbeat(), OpenKind::Write).ok(),
+            interval,
+        };
+        heart.beat();
+        heart
+    }
+
+    /// A beat that fails is one that podd misses: there is nothing else to do about it.
+    pub(crate) fn beat(&self) {
+        if let Some(file) = &self.file {
+            let _beaten = file.write_all_at(format!("{}\n", now().as_millis()).as_bytes(), 0);
+        }
+    }
+
+    /// Does something that may take longer than an interval, beating meanwhile.
+    pub(crate) fn while_beating<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let (done, wait) = std::sync::mpsc::channel();
+            scope.spawn(move || {
+                // Nobody waits any more only if we are gone.
+                let _sent = done.send(work());
+            });
+            loop {
+                match wait.recv_timeout(self.interval) {
+                    Ok(value) => return value,
+                    Err(RecvTimeoutError::Timeout) => self.beat(),
+                    Err(RecvTimeoutError::Disconnected) => std::process::abort(),
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,355 @@
+//! Runs the agent: one loop that hears, one machine that decides.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, StreamExt as _};
+use pod_core::{ExitFacts, ExitStatus, KillCause, StartFailure, budget_exhausted};
+use pod_process::{Cgroup, Handle, LaunchError, Recipe, Sig, SweepReport};
+use signal_hook::consts::{SIGCHLD, SIGHUP};
+use signal_hook_tokio::Signals;
+use tokio::net::unix::pipe::Receiver;
+
+use crate::claim::{Claimed, now};
+use crate::heart::Heart;
+use crate::machine::{Effect, Ending, Event, Machine};
+use crate::prepare::{Prepared, chain};
+use crate::streams::Streams;
+
+/// So much is read at once.
+const PIECE: usize = 64 * 1024;
+
+/// An intent is recorded before its signal, but a busy registry does not keep an agent alive.
+const INTENT_WAIT: Duration = Duration::from_secs(2);
+
+/// The agent's end, as it was seen.
+pub(crate) struct Ran {
+    pub(crate) exit: ExitFacts,
+    pub(crate) ending: Option<Ending>,
+    pub(crate) swept: SweepReport,
+}
+
+/// The descriptors of a running agent.
+struct Running {
+    agent: Handle,
+    stdout: Option<Receiver>,
+    stderr: Option<Receiver>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// What woke the loop.
+enum Woken {
+    Signal(Option<i32>),
+    Stdout,
+    Stderr,
+    Beat,
+    Time,
+}
+
+pub(crate) struct Runner<'a> {
+    pub(crate) claimed: &'a Claimed,
+    pub(crate) heart: &'a Heart,
+    pub(crate) signals: &'a mut Signals,
+    pub(crate) streams: &'a mut Streams,
+    /// Whether we were told to end before there was an agent.
+    pub(crate) end_requested: bool,
+}
+
+impl Runner<'_> {
+    /// Starts the agent and stays with it until it and everything below it is gone.
+    pub(crate) async fn run(
+        &mut self,
+        prepared: Prepared,
+        group: Option<&Cgroup>,
+    ) -> Result<Ran, StartFailure> {
+        let oom_kills = (
+            group.and_then(Cgroup::oom_kills),
+            pod_process::oom_kills_on_machine(),
+        );
+        self.streams.speak(prepared.adapter);
+        let mut running = start(prepared, self.claimed, group)?;
+        let pid = running.agent.pid();
+        let machine = self.attend(&mut running).await;
+        self.streams.end();
+        let status = pod_process::exit_status(pid).ok().flatten();
+        // The pipes stay open until everyone who could write is gone: nobody meets a closed one.
+        let swept = self.sweep(group);
+        let _reaped = pod_process::reap(pid);
+        pod_process::reap_adopted(None);
+        let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+        let exit = ExitFacts {
+            status,
+            sent_by: None,
+            killed_after_grace: machine.killed_after_grace(),
+            oom_killed: since(oom_kills.0, group.and_then(Cgroup::oom_kills)).map(|kills| kills > 0),
+            oom_kills_on_machine: since(oom_kills.1, pod_process::oom_kills_on_machine()),
+        };
+        Ok(Ran {
+            exit,
+            ending: machine.ending(),
+            swept,
+        })
+    }
+
+    async fn attend(&mut self, running: &mut Running) -> Machine {
+        let start = tokio::time::Instant::now();
+        let mut machine = Machine::new((&self.claimed.policy).into());
+        let mut heartbeat = tokio::time::interval(self.heart.interval);
+        heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut piece = vec![0; PIECE];
+        let mut event = if self.end_requested {
+            Event::EndRequested
+        } else {
+            Event::Tick
+        };
+        loop {
+            let effects = machine.step(event, start.elapsed());
+            for effect in effects {
+                if self.perform(effect, &running.agent) {
+                    return machine;
+                }
+            }
+            let deadline = machine.next_deadline().unwrap_or(Duration::MAX);
+            let deadline = start
+                .checked_add(deadline)
+                .unwrap_or_else(|| start + Duration::from_secs(86_400));
+            let woken = tokio::select! {
+                signal = self.signals.next() => Woken::Signal(signal),
+                () = readable(running.stdout.as_ref()) => Woken::Stdout,
+                () = readable(running.stderr.as_ref()) => Woken::Stderr,
+                _ = heartbeat.tick() => Woken::Beat,
+                () = tokio::time::sleep_until(deadline) => Woken::Time,
+            };
+            event = match woken {
+                Woken::Signal(signal) => self.hear(signal, running),
+                Woken::Stdout => self.take(running, Stream::Stdout, &mut piece),
+                Woken::Stderr => self.take(running, Stream::Stderr, &mut piece),
+                Woken::Beat => self.tick(),
+                Woken::Time => Event::Tick,
+            };
+        }
+    }
+
+    fn take(&mut self, running: &mut Running, stream: Stream, piece: &mut [u8]) -> Event {
+        let pipe = match stream {
+            Stream::Stdout => &mut running.stdout,
+            Stream::Stderr => &mut running.stderr,
+        };
+        match pipe.as_ref().map_or(Read::End, |pipe| read_now(pipe, piece)) {
+            Read::Nothing => return Event::Tick,
+            Read::Some(count) => match stream {
+                Stream::Stdout => self.streams.stdout(&piece[..count]),
+                Stream::Stderr => self.streams.stderr(&piece[..count]),
+            },
+            Read::End => {
+                *pipe = None;
+                let both = running.stdout.is_none() && running.stderr.is_none();
+                return if both { Event::Closed } else { Event::Tick };
+            }
+        }
+        self.heard()
+    }
+
+    /// What an output means for the limits that the loop watches.
+    fn heard(&self) -> Event {
+        let policy = &self.claimed.policy;
+        if self.streams.bytes > policy.output_limit.0 {
+            return Event::Limit(KillCause::OutputLimit);
+        }
+        let budgeted = policy.max_tokens.is_some() || policy.max_cost_usd.is_some();
+        if budgeted && budget_exhausted(&self.claimed.record, policy, self.streams.usage()).is_some() {
+            return Event::Limit(KillCause::BudgetExhausted);
+        }
+        Event::Output {
+            settled: self.streams.settled(),
+        }
+    }
+
+    fn hear(&mut self, signal: Option<i32>, running: &Running) -> Event {
+        match signal {
+            Some(SIGCHLD) => {
+                let agent = running.agent.pid();
+                pod_process::reap_adopted(Some(agent));
+                // It stays a zombie until what it left is swept: its number is not given away before.
+                if pod_process::exit_status(agent).is_ok_and(|status| status.is_none()) {
+                    Event::Tick
+                } else {
+                    Event::Exited
+                }
+            }
+            // A closed terminal ends nothing.
+            Some(SIGHUP) | None => Event::Tick,
+            Some(_) => {
+                self.end_requested = true;
+                Event::EndRequested
+            }
+        }
+    }
+
+    /// Beats, and looks whether a cancel or an intent was recorded whose signal never came.
+    fn tick(&self) -> Event {
+        self.heart.beat();
+        let wished = self
+            .claimed
+            .registry
+            .read(&self.claimed.record.id)
+            .is_ok_and(|record| {
+                let ours = record
+                    .wake()
+                    .is_some_and(|current| current.token == self.claimed.current.token);
+                ours && (record.cancel.is_some() || record.intent(self.claimed.current.n).is_some())
+            });
+        if wished { Event::EndRequested } else { Event::Tick }
+    }
+
+    /// Performs an effect. Returns whether it was the last one.
+    fn perform(&mut self, effect: Effect, agent: &Handle) -> bool {
+        match effect {
+            Effect::RecordIntent(cause) => {
+                let fence = self.claimed.fence();
+                let written = self
+                    .claimed
+                    .registry
+                    .update(&self.claimed.record.id, INTENT_WAIT, |record| {
+                        record.intend_kill(&fence, cause, now())
+                    });
+                if let Err(error) = written {
+                    self.streams.human.note(&format!(
+                        "the intent {cause} could not be recorded: {}",
+                        chain(&error)
+                    ));
+                }
+            }
+            Effect::Terminate => {
+                // Some CLIs end their tools on SIGTERM alone, and some launchers do not hand it on.
+                signal_both(agent, Sig::TERM);
+                signal_both(agent, Sig::CONT);
+            }
+            Effect::Kill => signal_both(agent, Sig::KILL),
+            Effect::Finish => return true,
+        }
+        false
+    }
+
+    fn sweep(&mut self, group: Option<&Cgroup>) -> SweepReport {
+        let me = i32::try_from(std::process::id()).unwrap_or(0);
+        let find = || {
+            let mut found = Vec::new();
+            for process in pod_process::descendants(me)?
+                .iter()
+                .filter(|process| process.is_live())
+            {
+                found.extend(Handle::of(process.pid, process.start_ticks)?);
+            }
+            Ok(found)
+        };
+        let mut beaten = tokio::time::Instant::now();
+        let report = pod_process::sweep(find, self.claimed.policy.sweep_grace.0, || {
+            pod_process::reap_adopted(None);
+            if beaten.elapsed() >= self.heart.interval {
+                self.heart.beat();
+                beaten = tokio::time::Instant::now();
+            }
+        });
+        if let Some(group) = group {
+            let _killed = group.kill();
+        }
+        report.unwrap_or_else(|error| {
+            self.streams
+                .human
+                .note(&format!("what the agent left could not be looked for: {error}"));
+            SweepReport::default()
+        })
+    }
+}
+
+fn signal_both(agent: &Handle, signal: Sig) {
+    // One that has ended meanwhile needs no signal.
+    let _one = agent.signal(signal);
+    let _group = agent.signal_group(signal);
+}
+
+/// Ready when there is something to read; never for a stream that has ended.
+async fn readable(pipe: Option<&Receiver>) {
+    match pipe {
+        // A pipe that cannot be waited for is read, and shows there what is wrong.
+        Some(pipe) => drop(pipe.readable().await),
+        None => std::future::pending().await,
+    }
+}
+
+enum Read {
+    Some(usize),
+    Nothing,
+    End,
+}
+
+fn read_now(pipe: &Receiver, piece: &mut [u8]) -> Read {
+    match pipe.try_read(piece) {
+        Ok(0) => Read::End,
+        Ok(count) => Read::Some(count),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Read::Nothing,
+        // A pipe that cannot be read any more is at its end.
+        Err(_) => Read::End,
+    }
+}
+
+fn start(prepared: Prepared, claimed: &Claimed, group: Option<&Cgroup>) -> Result<Running, StartFailure> {
+    let other = |error: std::io::Error| StartFailure::Spawn(error.to_string());
+    let stdin = match &prepared.command.stdin {
+        pod_adapters::StdinPlan::Null => None,
+        pod_adapters::StdinPlan::File(path) => {
+            let opened = claimed.files.open(path, pod_disk::OpenKind::Read);
+            Some(opened.map_err(|error| StartFailure::Spawn(chain(&error)))?.into())
+        }
+    };
+    if prepared.command.stdout == pod_adapters::StdoutPlan::File {
+        return Err(StartFailure::Spawn(
+            "this build gives agents a pipe for stdout, and this one needs a file".to_owned(),
+        ));
+    }
+    let (stdout, agent_stdout) = pod_process::pipe().map_err(other)?;
+    let (stderr, agent_stderr) = pod_process::pipe().map_err(other)?;
+    let stdout = Receiver::from_owned_fd(stdout).map_err(other)?;
+    let stderr = Receiver::from_owned_fd(stderr).map_err(other)?;
+    let recipe = Recipe {
+        program: prepared.program,
+        args: prepared.command.args,
+        env: prepared.env,
+        dir: claimed.files.layout().project().to_owned(),
+        stdin,
+        stdout: agent_stdout,
+        stderr: agent_stderr,
+    };
+    let launched = pod_process::launch(recipe, group).map_err(|error| match &error {
+        LaunchError::NotExecutable { .. } => StartFailure::Missing(chain(&error)),
+        LaunchError::TooLong { .. } | LaunchError::Directory { .. } | LaunchError::Other { .. } => {
+            StartFailure::Spawn(chain(&error))
+        }
+    })?;
+    claimed.announce_agent(&launched.handle, group);
+    Ok(Running {
+        agent: launched.handle,
+        stdout: Some(stdout),
+        stderr: Some(stderr),
+    })
+}
+
+/// Whether a signal that means an end has come already.
+pub(crate) fn told_to_end(signals: &mut Signals) -> bool {
+    let mut told = false;
+    while let Some(Some(signal)) = signals.next().now_or_never() {
+        told |= !matches!(signal, SIGCHLD | SIGHUP);
+    }
+    told
+}
+
+/// How an end looks that we caused: the agent's own death is not told from our signal by the kernel.
+pub(crate) fn ended_by_us(status: Option<&ExitStatus>, ending: Option<Ending>) -> bool {
+    ending.is_some() && status.is_some()
+}

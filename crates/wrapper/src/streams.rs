@@ -1,0 +1,158 @@
+//! What the agent writes: into the raw log, the human log and the adapter's reader.
+
+use jiff::tz::TimeZone;
+use pod_adapters::{Adapter, EventReader, Line, LineKind};
+use pod_core::{EventFacts, MissingBytes, Tail, Usage};
+use pod_disk::OpenKind;
+use pod_reconcile::PodFiles;
+
+use crate::claim::now;
+use crate::framer::{Framed, Framer};
+use crate::human_log::{HumanLog, TailBuffer};
+use crate::raw_log::RawLog;
+
+/// The two streams of one agent and all that is made of them.
+pub(crate) struct Streams {
+    framer: Framer,
+    raw: RawLog,
+    pub(crate) human: HumanLog,
+    reader: Option<Box<dyn EventReader + Send>>,
+    stdout_tail: TailBuffer,
+    stderr_tail: TailBuffer,
+    /// Bytes of both streams.
+    pub(crate) bytes: u64,
+}
+
+impl Streams {
+    pub(crate) fn open(files: &PodFiles, n: u32) -> Self {
+        let open = |place: &std::path::Path| {
+            files
+                .open(place, OpenKind::Append)
+                .map_err(|error| format!("{error}: {}", error.source))
+        };
+        let layout = files.layout();
+        // A log that a killed wake-up left torn is ended before anything is added to it.
+        let _ended = files.end_torn_line(&layout.output());
+        Self {
+            framer: Framer::default(),
+            raw: RawLog::new(open(&layout.events(n))),
+            human: HumanLog::new(open(&layout.output())),
+            reader: None,
+            stdout_tail: TailBuffer::default(),
+            stderr_tail: TailBuffer::default(),
+            bytes: 0,
+        }
+    }
+
+    /// From here on lines are read as those of this CLI.
+    pub(crate) fn speak(&mut self, adapter: &dyn Adapter) {
+        self.reader = Some(adapter.reader(TimeZone::system()));
+    }
+
+    pub(crate) fn stdout(&mut self, piece: &[u8]) {
+        self.bytes += piece.len() as u64;
+        self.raw.add(piece);
+        let Self {
+            framer,
+            human,
+            reader,
+            stdout_tail,
+            ..
+        } = self;
+        framer.feed(piece, |line| read_line(reader, human, stdout_tail, &line));
+    }
+
+    pub(crate) fn stderr(&mut self, piece: &[u8]) {
+        self.bytes += piece.len() as u64;
+        self.stderr_tail.push(piece);
+        self.human.stderr(piece);
+    }
+
+    /// Ends what has no end: a last line without its newline, a message that was never finished.
+    pub(crate) fn end(&mut self) {
+        self.raw.end();
+        let Self {
+            framer,
+            human,
+            reader,
+            stdout_tail,
+            ..
+        } = self;
+        framer.end(|line| read_line(reader, human, stdout_tail, &line));
+        self.human.end();
+    }
+
+    pub(crate) fn settled(&self) -> bool {
+        self.reader.as_ref().is_some_and(|reader| reader.settled())
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        self.reader
+            .as_ref()
+            .map_or_else(Usage::default, |reader| reader.usage())
+    }
+
+    pub(crate) fn facts(&self) -> EventFacts {
+        let mut facts = self
+            .reader
+            .as_ref()
+            .map_or_else(EventFacts::default, |reader| reader.facts());
+        // A program that asks may ask on stderr; one that speaks in records asks in records.
+        if facts.plain_text || (facts.lines == 0 && facts.records == 0) {
+            facts.question = facts
+                .question
+                .or_else(|| pod_adapters::question_in(&self.stderr_tail.text()));
+        }
+        facts
+    }
+
+    pub(crate) fn tail(&self) -> Tail {
+        Tail {
+            stderr: self.stderr_tail.text(),
+            stdout: self.stdout_tail.text(),
+        }
+    }
+
+    pub(crate) fn missing(&self) -> Vec<MissingBytes> {
+        self.raw
+            .missing("events.jsonl")
+            .into_iter()
+            .chain(self.human.missing())
+            .collect()
+    }
+}
+
+fn read_line(
+    reader: &mut Option<Box<dyn EventReader + Send>>,
+    human: &mut HumanLog,
+    tail: &mut TailBuffer,
+    line: &Framed<'_>,
+) {
+    if line.bytes.iter().all(u8::is_ascii_whitespace) && !line.pruned {
+        return;
+    }
+    let kind = reader.as_mut().map_or(LineKind::NotJson, |reader| {
+        let line = Line {
+            bytes: line.bytes,
+            size: line.size,
+            pruned: line.pruned,
+            read_at: now(),
+        };
+        reader.line(&line, human)
+    });
+    if kind == LineKind::Record {
+        return;
+    }
+    if line.pruned {
+        human.note(&format!(
+            "[a line of {} bytes that is no record: whole in events.jsonl]",
+            line.size
+        ));
+        return;
+    }
+    tail.push(line.bytes);
+    tail.push(b"\n");
+    if kind == LineKind::NotJson {
+        human.foreign_line(line.bytes);
+    }
+}
