@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use pod_core::PodLayout;
@@ -25,6 +25,8 @@ pub fn worktree_fingerprint(project: &Path) -> Option<Fingerprint> {
 
 /// `None` if git is not there or the project is no repository; `Some(None)` if git failed otherwise.
 fn by_git(project: &Path) -> Option<Option<Fingerprint>> {
+    // Starting git only to hear that there is no repository costs more than the walk.
+    let top = top_of(project)?;
     let output = Command::new("git")
         .args([
             "-c",
@@ -55,7 +57,6 @@ fn by_git(project: &Path) -> Option<Option<Fingerprint>> {
         Some(128) => return None,
         Some(_) | None => return Some(None),
     }
-    let top = top_of(project);
     let mut hasher = Sha256::new();
     for entry in output
         .stdout
@@ -73,9 +74,8 @@ fn by_git(project: &Path) -> Option<Option<Fingerprint>> {
 }
 
 /// Paths of the listing are relative to the top of the worktree.
-fn top_of(project: &Path) -> PathBuf {
-    let top = project.ancestors().find(|dir| dir.join(".git").exists());
-    top.unwrap_or(project).to_owned()
+fn top_of(project: &Path) -> Option<&Path> {
+    project.ancestors().find(|dir| dir.join(".git").exists())
 }
 
 fn path_of(entry: &[u8]) -> Option<&Path> {

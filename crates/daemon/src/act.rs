@@ -114,14 +114,17 @@ impl Actor {
         }
     }
 
-    /// Tells a live wrapper to end, proven to be the one that the record names.
+    /// Tells a live wrapper to end, proven to be the one that the record names. A stopped one goes on to hear it.
     pub(crate) fn signal(&self, seen: &PodRecord, because: &str) {
         let Some(current) = seen.wake() else { return };
         if liveness_of(seen) != Liveness::Alive {
             return;
         }
-        let told = Handle::of(current.pid, current.start_ticks)
-            .and_then(|held| held.map_or(Ok(false), |held| held.signal(Sig::TERM)));
+        let told = Handle::of(current.pid, current.start_ticks).and_then(|held| {
+            held.map_or(Ok(false), |held| {
+                Ok(held.signal(Sig::TERM)? && held.signal(Sig::CONT)?)
+            })
+        });
         match told {
             Ok(true) => {
                 info!(pod = %seen.id, wakeup = current.n, pid = current.pid, because, "wrapper told to end")

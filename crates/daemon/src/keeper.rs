@@ -1,6 +1,6 @@
 //! The loop: something happens, a pass is made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub(crate) struct Keeper {
     adopted: BTreeSet<(PodId, i32)>,
     told: BTreeMap<PodId, Duration>,
     broken: BTreeMap<String, Duration>,
+    /// When wrappers were started, within the last second.
+    starts: VecDeque<Duration>,
     complained: Option<String>,
 }
 
@@ -67,6 +69,7 @@ impl Keeper {
             adopted: BTreeSet::new(),
             told: BTreeMap::new(),
             broken: BTreeMap::new(),
+            starts: VecDeque::new(),
             complained: None,
         }
     }
@@ -230,8 +233,10 @@ impl Keeper {
             .observer
             .observe(&self.config, &agents, &starting, now(), monotonic())
         {
-            Ok(observation) => {
+            Ok(mut observation) => {
                 self.complained = None;
+                let room = &mut observation.world.room;
+                room.starts_left = room.starts_left.saturating_sub(self.recent_starts());
                 let records = observation.world.pods.iter().map(|view| &view.record);
                 for record in records.clone() {
                     if let Some(current) = record.wake() {
@@ -246,6 +251,13 @@ impl Keeper {
                 None
             }
         }
+    }
+
+    /// How many wrappers were started within the last second.
+    fn recent_starts(&mut self) -> u32 {
+        let since = monotonic().saturating_sub(Duration::from_secs(1));
+        self.starts.retain(|at| *at > since);
+        u32::try_from(self.starts.len()).unwrap_or(u32::MAX)
     }
 
     /// Says once what goes on being wrong.
@@ -285,6 +297,7 @@ impl Keeper {
                 if self.children.rests(&step.pod, monotonic()).is_none()
                     && let Some((launched, output)) = self.actor.wake(record, *mode)
                 {
+                    self.starts.push_back(monotonic());
                     self.children.add(step.pod.clone(), launched, output);
                 }
             }
@@ -359,6 +372,9 @@ impl Keeper {
         // What was done changes records, and is seen then; a start that was put off is not.
         if acted {
             wait = wait.min(Duration::from_millis(200));
+        }
+        if !self.starts.is_empty() {
+            wait = wait.min(Duration::from_secs(1));
         }
         for step in steps.iter().filter(|step| waits(step)) {
             wait = wait.min(step.at.map_or(REGULAR, |at| at.since(now)));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pod_core::{PodId, PodRecord, PodState, Timestamp};
+use pod_core::{By, PodId, PodRecord, PodState, Timestamp};
 use tracing::info;
 
 /// The time, for records.
@@ -82,9 +82,12 @@ impl News {
         {
             info!(%pod, wakeup = current.n, pid = current.pid, warm = current.warm, agent = %current.agent, "wake-up claimed");
         }
-        if before.is_none_or(|before| before.state != now.state) {
-            let because = record.parked.as_ref().map(|parked| parked.code.word());
-            info!(%pod, state = %now.state, because, "pod is {}", now.state);
+        // podd's own park was said when it was done.
+        let parked = record.parked.as_ref();
+        if before.is_none_or(|before| before.state != now.state)
+            && parked.is_none_or(|parked| parked.by != By::Podd)
+        {
+            info!(%pod, state = %now.state, because = parked.map(|parked| parked.code.word()), "pod changed its state");
         }
     }
 }
