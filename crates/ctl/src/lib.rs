@@ -1,1 +1,83 @@
-//! Placeholder.
+//! podctl: its commands, and everything that it shows.
+//!
+//! A command reads and changes the world through the crates below, and comes to an [`Exit`](fault::Exit) or
+//! to a fault that names the thing, its causes and the way out. Printing is in `ui` alone.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod cancel;
+mod context;
+mod fault;
+mod logs;
+mod ls;
+mod podd_note;
+mod show;
+mod spawn;
+mod table;
+mod ui;
+mod usage;
+mod wait;
+mod watch;
+mod words;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Command};
+use crate::context::Context;
+use crate::fault::{Ended, Exit, Fault, Stop};
+use crate::usage::Parsed;
+
+/// Runs podctl with `args`, its own name not among them.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let line = std::iter::once(OsString::from("podctl")).chain(args);
+    let ended = match Cli::try_parse_from(line) {
+        Ok(cli) => run(cli),
+        Err(error) => match usage::parsed(&error) {
+            Parsed::Answer(text) => ui::answer(&text).map(|()| Exit::Done),
+            Parsed::Wrong(fault) => Err(fault.into()),
+        },
+    };
+    ExitCode::from(told(ended).code())
+}
+
+/// Reports what a command ended with.
+fn told(ended: Ended) -> Exit {
+    match ended {
+        Ok(exit) => exit,
+        // Whoever read the answer has read enough of it.
+        Err(Stop::PipeClosed) => Exit::Done,
+        Err(Stop::Fault(fault)) => {
+            ui::fault(&fault);
+            fault.exit()
+        }
+    }
+}
+
+fn run(cli: Cli) -> Ended {
+    let context = Context::find(cli.home.as_deref())?;
+    match cli.command {
+        Command::Spawn(args) => spawn::run(&context, &args),
+        Command::Ls(args) => ls::run(&context, &args),
+        Command::Show(args) => show::run(&context, &args),
+        Command::Cancel(args) => cancel::run(&context, &args),
+        Command::Logs(args) => logs::run(&context, &args),
+        Command::Wait(args) => wait::run(&context, &args),
+        _ => Err(Fault::new("this command is not built yet", "wait for the next version").into()),
+    }
+}
+
+/// Does the same to several pods: all are tried, and the worst ending counts.
+fn each<T>(things: &[T], mut act: impl FnMut(&T) -> Ended) -> Ended {
+    let mut worst = Exit::Done;
+    for thing in things {
+        worst = match act(thing) {
+            Err(Stop::PipeClosed) => return Err(Stop::PipeClosed),
+            ended => worst.max(told(ended)),
+        };
+    }
+    Ok(worst)
+}
