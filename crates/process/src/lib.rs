@@ -21,5 +21,5 @@ pub use launch::{LaunchError, Launched, Output, Recipe, launch, launch_detached,
 pub use proc_fs::{ProcStat, stat};
 pub use program::{Program, find_binary, sibling};
 pub use sweep::{SweepReport, sweep};
-pub use tree::{Mark, cpu_time, descendants, marked};
+pub use tree::{Mark, cpu_time, descendants, marked, runs_with_argument};
 pub use wait::{Reaped, become_subreaper, exit_status, reap, reap_adopted};

@@ -62,7 +62,7 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
         ));
     }
     let policy = config.policy_for(&record.policy);
-    let lock = take_lock(&registry, id, &files, &policy, &cannot)?;
+    let lock = take_lock(&registry, id, &files, &cannot)?;
     let record = read()?;
     if record.state == PodState::Active {
         settle(&registry, id, &policy, &lock, &cannot)?;
@@ -143,13 +143,7 @@ fn nix_pgid() -> i32 {
 
 /// Takes the wake-up's lock. A wrapper that lives is refused at once; one that has recorded its outcome is
 /// given a moment to go.
-fn take_lock(
-    registry: &Registry,
-    id: &PodId,
-    files: &PodFiles,
-    policy: &Policy,
-    cannot: &str,
-) -> Result<WakeLock, Refused> {
+fn take_lock(registry: &Registry, id: &PodId, files: &PodFiles, cannot: &str) -> Result<WakeLock, Refused> {
     let deadline = Instant::now() + HANDOVER;
     loop {
         let taken = take_wake_lock(files).map_err(|error| unreachable_files(cannot, &error))?;
@@ -175,7 +169,7 @@ fn take_lock(
             });
         }
         // Sweeping a dead wake-up's tree holds the lock for as long as it may take.
-        std::thread::sleep(Duration::from_millis(10).min(policy.sweep_grace.0.max(Duration::from_millis(1))));
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -232,6 +232,12 @@ fn environment(
             .map(|(name, value)| (name.into(), value.into())),
     );
     reach_podctl(&mut env);
+    // What the adapter says of the wake-up itself is ours as well.
+    let own = command
+        .env_set
+        .iter()
+        .filter(|(name, _)| WAKE_UP_VARIABLES.contains(&name.as_str()));
+    env.extend(own.map(|(name, value)| (name.into(), value.clone())));
     let layout = claimed.files.layout();
     let mut ours = |name: &str, value: &OsStr| env.insert(name.into(), value.to_owned());
     ours("AGENTS_POD_POD_ID", OsStr::new(claimed.record.id.as_str()));
