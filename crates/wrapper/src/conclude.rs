@@ -183,10 +183,8 @@ fn gather(
     let cancelled = ours && record.cancel.is_some();
     // An agent that had ended by itself before it could be told is judged by what it did.
     let told = ending == Some(Ending::Requested) || (ran.is_none() && end.end_requested);
-    let recorded = record
-        .intent(n)
-        .filter(|cause| own.is_some() || told || *cause == KillCause::Wedged);
-    let intent = own.or(recorded).filter(|_| !cancelled);
+    // The registry may have been too busy to take an intent of ours.
+    let intent = own.or(record.intent(n)).filter(|_| !cancelled);
     Evidence {
         declaration: before.handoff.declaration(&claimed.files),
         events: streams.facts(),
