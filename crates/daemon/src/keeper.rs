@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use notify::{RecursiveMode, Watcher as _};
 use pod_config::{AgentStore, Config};
-use pod_core::{Action, KillCause, PodId, PodRecord, PodState, PodView, Step};
+use pod_core::{Action, KillCause, PodId, PodRecord, PodState, PodView, Step, error_chain};
 use pod_process::{Handle, monotonic};
 use pod_reconcile::{Observation, Observer, PodFiles, take_wake_lock};
 use pod_registry::{Fault, Registry, Unreadable};
@@ -20,8 +20,8 @@ use tracing::{debug, error, info, warn};
 use crate::Failure;
 use crate::act::{Actor, settle, waits};
 use crate::children::Children;
-use crate::logs::chain;
-use crate::pass::{News, now};
+use crate::pass::News;
+use pod_reconcile::now;
 
 /// A pass is made at least so often: what watches are hints, and may be missed.
 const REGULAR: Duration = Duration::from_secs(10);
@@ -169,7 +169,7 @@ impl Keeper {
         {
             Ok(0) => {}
             Ok(cleared) => info!(cleared, "leftovers of killed writers removed"),
-            Err(error) => debug!(error = %chain(&error), "leftovers not looked for"),
+            Err(error) => debug!(error = %error_chain(&error), "leftovers not looked for"),
         }
     }
 
@@ -183,7 +183,7 @@ impl Keeper {
                 info!("configuration read again");
             }
             Err(error) => {
-                error!(error = %chain(&error), "configuration could not be read; the old one holds")
+                error!(error = %error_chain(&error), "configuration could not be read; the old one holds")
             }
         }
     }
@@ -226,7 +226,7 @@ impl Keeper {
             Err(error) => {
                 self.complain(
                     "agent definitions could not be read; nothing is woken",
-                    chain(&error),
+                    error_chain(&error),
                 );
                 return None;
             }
@@ -250,7 +250,10 @@ impl Keeper {
                 Some(observation)
             }
             Err(error) => {
-                self.complain("registry could not be read; nothing is woken", chain(&error));
+                self.complain(
+                    "registry could not be read; nothing is woken",
+                    error_chain(&error),
+                );
                 None
             }
         }
@@ -378,7 +381,7 @@ impl Keeper {
             Ok(file) => {
                 error!(pod = %id, file = %file.display(), "broken record set aside: `podctl doctor` says what to do")
             }
-            Err(error) => debug!(pod = %id, error = %chain(&error), "broken record not set aside"),
+            Err(error) => debug!(pod = %id, error = %error_chain(&error), "broken record not set aside"),
         }
     }
 

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use pod_config::Config;
 use pod_core::{
-    AgentName, Current, CurrentKind, Liveness, PodId, PodRecord, PodState, Policy, Refusal, Timestamp, Token,
+    AgentName, Current, CurrentKind, Liveness, PodId, PodRecord, PodState, Policy, Refusal, Token,
 };
 use pod_disk::DiskError;
 use pod_process::Identity;
-use pod_reconcile::{PodFiles, Settled, WakeLock, liveness_of, settle_dead, take_wake_lock};
+use pod_reconcile::{PodFiles, Settled, WakeLock, liveness_of, now, settle_dead, take_wake_lock};
 use pod_registry::{ReadError, Registry, UpdateError};
 
 use crate::refusal::Refused;
@@ -99,14 +99,6 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
         files,
         _lock: lock,
     })
-}
-
-/// The time, for records.
-pub(crate) fn now() -> Timestamp {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 fn draw_token() -> std::io::Result<Token> {

@@ -7,20 +7,20 @@ use pod_checkpoints::{Fingerprint, all_ticked, documents_fingerprint, worktree_f
 use pod_core::{
     AgentFile, Evidence, ExitRecord, FailReason, Fence, KillCause, KilledBy, LimitSource, PodRecord,
     Progress, RateLimit, SCHEMA_VERSION, Settlement, StartFailure, Usage, Verdict, WakeResult, WakeUpEntry,
-    WrapperFile, adjudicate,
+    WrapperFile, adjudicate, error_chain,
 };
 use pod_disk::Durability;
 use pod_process::{Cgroup, Handle};
 use pod_reconcile::{PodFiles, footer};
 use pod_registry::{RegistryError, UpdateError};
 
-use crate::claim::{Claimed, now};
+use crate::claim::Claimed;
 use crate::handoff::Baseline;
 use crate::heart::Heart;
 use crate::machine::Ending;
-use crate::prepare::chain;
 use crate::run::{Ran, ended_by_us};
 use crate::streams::Streams;
+use pod_reconcile::now;
 
 /// How long an outcome waits for the registry's lock.
 const OUTCOME_WAIT: Duration = Duration::from_secs(30);
@@ -131,7 +131,7 @@ pub(crate) fn conclude(
     if let Err(error) = kept {
         streams
             .human
-            .note(&format!("HANDOFF.md could not be kept: {}", chain(&error)));
+            .note(&format!("HANDOFF.md could not be kept: {}", error_chain(&error)));
     }
     // A record that cannot be read says nothing of a cancel; settling it will say what is wrong.
     let record = claimed
@@ -156,9 +156,10 @@ pub(crate) fn conclude(
     let place = claimed.files.layout().result(claimed.current.n);
     let written = claimed.files.write_json(&place, &result, Durability::Durable);
     if let Err(error) = &written {
-        streams
-            .human
-            .note(&format!("result.json could not be written: {}", chain(error)));
+        streams.human.note(&format!(
+            "result.json could not be written: {}",
+            error_chain(error)
+        ));
     }
     record_outcome(claimed, heart, streams, result.entry)
 }
@@ -279,8 +280,8 @@ fn record_outcome(claimed: &Claimed, heart: &Heart, streams: &mut Streams, entry
         }
         Err(error) => {
             let error = match error {
-                UpdateError::Registry(error) => chain(&error),
-                UpdateError::Read(error) => chain(&error),
+                UpdateError::Registry(error) => error_chain(&error),
+                UpdateError::Read(error) => error_chain(&error),
                 UpdateError::Refused(never) => match never {},
             };
             streams.human.note(&format!(

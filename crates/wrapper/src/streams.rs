@@ -6,10 +6,10 @@ use pod_core::{EventFacts, MissingBytes, Tail, Usage};
 use pod_disk::OpenKind;
 use pod_reconcile::PodFiles;
 
-use crate::claim::now;
 use crate::framer::{Framed, Framer};
 use crate::human_log::{HumanLog, TailBuffer};
 use crate::raw_log::RawLog;
+use pod_reconcile::now;
 
 /// The two streams of one agent and all that is made of them.
 pub(crate) struct Streams {
