@@ -33,10 +33,11 @@ use crate::usage::Parsed;
 
 /// Runs podctl with `args`, its own name not among them.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let line = std::iter::once(OsString::from("podctl")).chain(args);
+    let args: Vec<OsString> = args.into_iter().collect();
+    let line = std::iter::once(OsString::from("podctl")).chain(args.iter().cloned());
     let ended = match Cli::try_parse_from(line) {
         Ok(cli) => run(cli),
-        Err(error) => match usage::parsed(&error) {
+        Err(error) => match usage::parsed(&error, &args) {
             Parsed::Answer(text) => ui::answer(&text).map(|()| Exit::Done),
             Parsed::Wrong(fault) => Err(fault.into()),
         },
