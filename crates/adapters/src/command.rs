@@ -5,13 +5,13 @@
 
 use std::borrow::Cow;
 
-use jiff::tz::TimeZone;
 use pod_core::{AgentType, EventFacts, Terminal, Usage};
 
 use crate::pi::{Pi, PiReader};
 use crate::question::{LOOKED_AT, question_of};
 use crate::{
     Adapter, AgentCommand, CommandError, EventReader, Line, LineKind, ProgramPlan, TextSink, WakeSpec,
+    ZoneSource,
 };
 
 /// Any program, which the definition names.
@@ -31,7 +31,7 @@ impl Adapter for Command {
         Ok(AgentCommand::of_args(args).with_prompt_variable(spec))
     }
 
-    fn reader(&self, zone: TimeZone) -> Box<dyn EventReader + Send> {
+    fn reader(&self, zone: ZoneSource) -> Box<dyn EventReader + Send> {
         Box::new(CommandReader {
             pi: PiReader::new(zone),
             records: false,
@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn facts_of(lines: &[&str]) -> EventFacts {
-        let mut reader = Command.reader(TimeZone::UTC);
+        let mut reader = Command.reader(|| jiff::tz::TimeZone::UTC);
         for line in lines {
             let line = Line {
                 bytes: line.as_bytes(),

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use jiff::tz::TimeZone;
 use pod_core::AgentType;
 
 use crate::pi::Pi;
-use crate::{Adapter, AgentCommand, CommandError, EventReader, ProgramPlan, WakeSpec};
+use crate::{Adapter, AgentCommand, CommandError, EventReader, ProgramPlan, WakeSpec, ZoneSource};
 
 /// The built-in agent; its stream has pi's shape.
 pub(crate) struct Demo;
@@ -26,7 +25,7 @@ impl Adapter for Demo {
         Ok(AgentCommand::of_args(args).with_prompt_variable(spec))
     }
 
-    fn reader(&self, zone: TimeZone) -> Box<dyn EventReader + Send> {
+    fn reader(&self, zone: ZoneSource) -> Box<dyn EventReader + Send> {
         Pi.reader(zone)
     }
 

@@ -136,6 +136,10 @@ pub enum CommandError {
     },
 }
 
+/// Finds a time zone when one is needed: few streams say a time of day, and looking for the system's zone
+/// takes longer than the rest of a short wake-up.
+pub type ZoneSource = fn() -> TimeZone;
+
 /// What is known about one agent CLI.
 pub trait Adapter: Sync {
     /// The type that agents.toml names.
@@ -155,8 +159,8 @@ pub trait Adapter: Sync {
     /// Describes the command of a wake-up.
     fn command(&self, spec: &WakeSpec<'_>) -> Result<AgentCommand, CommandError>;
 
-    /// Makes a reader for the lines of one wake-up; `zone` is the one in which the CLI says times of day.
-    fn reader(&self, zone: TimeZone) -> Box<dyn EventReader + Send>;
+    /// Makes a reader for the lines of one wake-up; `zone` finds the one in which the CLI says times of day.
+    fn reader(&self, zone: ZoneSource) -> Box<dyn EventReader + Send>;
 
     /// Returns the piece of an unfinished message that a raw line holds.
     ///

@@ -15,6 +15,7 @@ use pod_core::AgentType;
 
 pub use invocation::{
     Adapter, AgentCommand, CommandError, ProgramPlan, SessionPlan, StdinPlan, StdoutPlan, WakeSpec,
+    ZoneSource,
 };
 pub use question::question_in;
 pub use reader::{EventReader, Line, LineKind, TextSink};

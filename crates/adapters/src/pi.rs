@@ -8,10 +8,10 @@ mod errors;
 mod reader;
 mod record;
 
+use crate::ZoneSource;
 use std::borrow::Cow;
 use std::ffi::OsString;
 
-use jiff::tz::TimeZone;
 use pod_core::AgentType;
 
 use crate::{Adapter, AgentCommand, CommandError, EventReader, ProgramPlan, StdinPlan, WakeSpec};
@@ -48,7 +48,7 @@ impl Adapter for Pi {
         Ok(command)
     }
 
-    fn reader(&self, zone: TimeZone) -> Box<dyn EventReader + Send> {
+    fn reader(&self, zone: ZoneSource) -> Box<dyn EventReader + Send> {
         Box::new(PiReader::new(zone))
     }
 

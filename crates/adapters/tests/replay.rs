@@ -87,7 +87,7 @@ impl TextSink for Log {
 }
 
 fn replay(kind: AgentType, stream: &[u8]) -> (EventFacts, Usage, Log) {
-    let mut reader = adapter(kind).reader(TimeZone::UTC);
+    let mut reader = adapter(kind).reader(|| TimeZone::UTC);
     let mut log = Log::default();
     for bytes in stream
         .split(|byte| *byte == b'\n')

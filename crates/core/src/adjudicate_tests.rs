@@ -57,119 +57,74 @@ fn reason(change: impl FnOnce(&mut Evidence)) -> FailReason {
     }
 }
 
+type Change = fn(&mut Evidence);
+
+const ROWS: &[(FailReason, Change)] = &[
+    (FailReason::NoHandoff, |_| ()),
+    (R::NoHandoff, |e| e.exit = Some(exit(ExitStatus::Code(3)))),
+    (FailReason::TimedOut, |e| e.intent = Some(KillCause::TimedOut)),
+    (R::Progressless, |e| e.intent = Some(KillCause::Progressless)),
+    (FailReason::Wedged, |e| e.intent = Some(KillCause::Wedged)),
+    (R::BudgetExhausted, |e| {
+        e.intent = Some(KillCause::BudgetExhausted)
+    }),
+    (R::OutputLimit, |e| e.intent = Some(KillCause::OutputLimit)),
+    (R::AgentUnresolved, |e| {
+        e.start_failure = Some(StartFailure::Unresolved("x".into()))
+    }),
+    (R::AgentTypeRefused, |e| {
+        e.start_failure = Some(StartFailure::TypeRefused("x".into()))
+    }),
+    (R::AgentMissing, |e| {
+        e.start_failure = Some(StartFailure::Missing("x".into()))
+    }),
+    (R::SpawnFailed, |e| {
+        e.start_failure = Some(StartFailure::Spawn("x".into()))
+    }),
+    (R::HandoffMalformed, |e| {
+        e.declaration = Declaration::Malformed("x".into())
+    }),
+    (R::AuthFailed, |e| e.events.error = error(ErrorClass::Auth)),
+    (R::RateLimited, |e| e.events.error = error(ErrorClass::RateLimit)),
+    (R::QuotaExhausted, |e| e.events.error = error(ErrorClass::Quota)),
+    (R::Overloaded, |e| e.events.error = error(ErrorClass::Overloaded)),
+    (R::ContextExhausted, |e| {
+        e.events.error = error(ErrorClass::Context)
+    }),
+    (R::AgentError, |e| e.events.error = error(ErrorClass::Other)),
+    (FailReason::AgentError, |e| e.events.aborted = Some(true)),
+    (FailReason::AgentError, |e| e.events.stop = Some(Stop::Error)),
+    (R::NeedsInput, |e| {
+        e.events.question = Some("approve? [y/N]".into())
+    }),
+    (R::Terminated, |e| e.exit = Some(exit(signal("SIGSEGV")))),
+    (R::Terminated, |e| e.exit = Some(exit(ExitStatus::Code(143)))),
+    (R::Terminated, |e| {
+        e.events = EventFacts::default();
+        e.exit = Some(exit(signal("SIGKILL")));
+    }),
+    (FailReason::NoEvents, |e| e.events = EventFacts::default()),
+    (R::AgentError, |e| {
+        e.events = EventFacts::default();
+        e.exit = Some(exit(ExitStatus::Code(1)));
+    }),
+    (FailReason::ProviderOutputInvalid, |e| e.events.records = 0),
+    (R::NoHandoff, |e| {
+        e.events = EventFacts {
+            lines: 3,
+            plain_text: true,
+            terminal: Terminal::NotSpoken,
+            ..EventFacts::default()
+        };
+    }),
+    (FailReason::Incomplete, |e| e.events.terminal = Terminal::Missing),
+    (FailReason::Truncated, |e| e.events.stop = Some(Stop::Length)),
+];
+
 #[test]
 fn every_reason_has_its_row() {
-    use FailReason as R;
-    let rows: Vec<(R, Box<dyn FnOnce(&mut Evidence)>)> = vec![
-        (R::NoHandoff, Box::new(|_| ())),
-        (
-            R::NoHandoff,
-            Box::new(|e| e.exit = Some(exit(ExitStatus::Code(3)))),
-        ),
-        (R::TimedOut, Box::new(|e| e.intent = Some(KillCause::TimedOut))),
-        (
-            R::Progressless,
-            Box::new(|e| e.intent = Some(KillCause::Progressless)),
-        ),
-        (R::Wedged, Box::new(|e| e.intent = Some(KillCause::Wedged))),
-        (
-            R::BudgetExhausted,
-            Box::new(|e| e.intent = Some(KillCause::BudgetExhausted)),
-        ),
-        (
-            R::OutputLimit,
-            Box::new(|e| e.intent = Some(KillCause::OutputLimit)),
-        ),
-        (
-            R::AgentUnresolved,
-            Box::new(|e| e.start_failure = Some(StartFailure::Unresolved("x".into()))),
-        ),
-        (
-            R::AgentTypeRefused,
-            Box::new(|e| e.start_failure = Some(StartFailure::TypeRefused("x".into()))),
-        ),
-        (
-            R::AgentMissing,
-            Box::new(|e| e.start_failure = Some(StartFailure::Missing("x".into()))),
-        ),
-        (
-            R::SpawnFailed,
-            Box::new(|e| e.start_failure = Some(StartFailure::Spawn("x".into()))),
-        ),
-        (
-            R::HandoffMalformed,
-            Box::new(|e| e.declaration = Declaration::Malformed("x".into())),
-        ),
-        (
-            R::AuthFailed,
-            Box::new(|e| e.events.error = error(ErrorClass::Auth)),
-        ),
-        (
-            R::RateLimited,
-            Box::new(|e| e.events.error = error(ErrorClass::RateLimit)),
-        ),
-        (
-            R::QuotaExhausted,
-            Box::new(|e| e.events.error = error(ErrorClass::Quota)),
-        ),
-        (
-            R::Overloaded,
-            Box::new(|e| e.events.error = error(ErrorClass::Overloaded)),
-        ),
-        (
-            R::ContextExhausted,
-            Box::new(|e| e.events.error = error(ErrorClass::Context)),
-        ),
-        (
-            R::AgentError,
-            Box::new(|e| e.events.error = error(ErrorClass::Other)),
-        ),
-        (R::AgentError, Box::new(|e| e.events.aborted = Some(true))),
-        (R::AgentError, Box::new(|e| e.events.stop = Some(Stop::Error))),
-        (
-            R::NeedsInput,
-            Box::new(|e| e.events.question = Some("approve? [y/N]".into())),
-        ),
-        (
-            R::Terminated,
-            Box::new(|e| e.exit = Some(exit(signal("SIGSEGV")))),
-        ),
-        (
-            R::Terminated,
-            Box::new(|e| e.exit = Some(exit(ExitStatus::Code(143)))),
-        ),
-        (
-            R::Terminated,
-            Box::new(|e| {
-                e.events = EventFacts::default();
-                e.exit = Some(exit(signal("SIGKILL")));
-            }),
-        ),
-        (R::NoEvents, Box::new(|e| e.events = EventFacts::default())),
-        (
-            R::AgentError,
-            Box::new(|e| {
-                e.events = EventFacts::default();
-                e.exit = Some(exit(ExitStatus::Code(1)));
-            }),
-        ),
-        (R::ProviderOutputInvalid, Box::new(|e| e.events.records = 0)),
-        (
-            R::NoHandoff,
-            Box::new(|e| {
-                e.events = EventFacts {
-                    lines: 3,
-                    plain_text: true,
-                    terminal: Terminal::NotSpoken,
-                    ..EventFacts::default()
-                };
-            }),
-        ),
-        (R::Incomplete, Box::new(|e| e.events.terminal = Terminal::Missing)),
-        (R::Truncated, Box::new(|e| e.events.stop = Some(Stop::Length))),
-    ];
-    for (want, change) in rows {
-        assert_eq!(reason(change), want);
+    for (want, change) in ROWS {
+        assert_eq!(reason(change), *want);
     }
 }
 

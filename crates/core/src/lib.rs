@@ -48,7 +48,7 @@ pub use record::{
 };
 pub use result::{AgentFile, SessionRecord, Tail, WakeResult, WrapperFile};
 pub use review::{Review, WakeMode, next_mode, review, streak};
-pub use text::{escape_into, escaped, quoted};
+pub use text::{error_chain, escape_into, escaped, quoted};
 pub use time::{Timestamp, ago};
 pub use units::{ByteSize, Span, UnitError};
 pub use world::{Liveness, PodView, ProjectView, Pulse, Room, World, WrapperView};

@@ -1,8 +1,8 @@
 //! The transitions of a record. Each is one locked step of somebody; none looks at the world.
 
 use crate::{
-    By, CancelMark, Current, CurrentKind, KillCause, KillIntent, ParkCode, Parked, PodRecord, PodState,
-    Timestamp, Token, Verdict, WakeUpEntry,
+    By, CancelMark, Current, CurrentKind, KillCause, KillIntent, ParkCode, Parked, PodId, PodRecord,
+    PodState, PolicyOverrides, SCHEMA_VERSION, Timestamp, Token, Verdict, WakeUpEntry,
 };
 
 /// Why a transition does not apply.
@@ -100,6 +100,32 @@ pub enum CancelEffect {
 }
 
 impl PodRecord {
+    /// A pod that was never woken, and is due.
+    pub fn new(id: PodId, project: String, goal: String, policy: PolicyOverrides, now: Timestamp) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            id,
+            project,
+            goal,
+            state: PodState::Idle,
+            created_at: now,
+            updated_at: now,
+            policy,
+            parked: None,
+            current: None,
+            cancel: None,
+            kill_intent: None,
+            next_wake_at: Some(now),
+            streak: 0,
+            wake_up_count: 0,
+            wake_ups: Vec::new(),
+            streak_since: 0,
+            held_wake_ups: 0,
+            usage_total: None,
+            extra: serde_json::Map::new(),
+        }
+    }
+
     fn name(&self) -> String {
         self.id.to_string()
     }

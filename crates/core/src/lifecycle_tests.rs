@@ -6,27 +6,16 @@ pub(crate) fn at(secs: i64) -> Timestamp {
 }
 
 pub(crate) fn idle() -> PodRecord {
+    let new = PodRecord::new(
+        "p".parse().unwrap(),
+        "/p".into(),
+        "g".into(),
+        PolicyOverrides::default(),
+        at(0),
+    );
     PodRecord {
-        schema_version: 1,
-        id: "p".parse().unwrap(),
-        project: "/p".to_owned(),
-        goal: "g".to_owned(),
-        state: PodState::Idle,
-        created_at: at(0),
-        updated_at: at(0),
-        policy: PolicyOverrides::default(),
-        parked: None,
-        current: None,
-        cancel: None,
-        kill_intent: None,
         next_wake_at: None,
-        streak: 0,
-        wake_up_count: 0,
-        wake_ups: Vec::new(),
-        streak_since: 0,
-        held_wake_ups: 0,
-        usage_total: None,
-        extra: serde_json::Map::new(),
+        ..new
     }
 }
 

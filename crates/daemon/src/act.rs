@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use pod_core::{
     Action, By, Fence, KillCause, Liveness, ParkCode, PodId, PodRecord, Policy, Refusal, Step, Timestamp,
-    WakeMode, streak,
+    WakeMode, error_chain, streak,
 };
 use pod_process::{Handle, Launched, Output, Sig};
 use pod_reconcile::{Settled, kill_wedged, liveness_of, settle_dead};
 use pod_registry::{Registry, UpdateError};
 use tracing::{debug, error, info, warn};
 
-use crate::logs::chain;
-use crate::pass::now;
+use pod_reconcile::now;
 
 /// A pass that does not get the lock leaves the step to the next one.
 const WAIT: Duration = Duration::from_secs(2);
@@ -50,11 +49,11 @@ impl Actor {
                 false
             }
             Err(UpdateError::Read(error)) => {
-                warn!(pod = %seen.id, what, error = %chain(&error), "record could not be read; the next pass tries again");
+                warn!(pod = %seen.id, what, error = %error_chain(&error), "record could not be read; the next pass tries again");
                 false
             }
             Err(UpdateError::Registry(error)) => {
-                warn!(pod = %seen.id, what, error = %chain(&error), "record could not be changed; the next pass tries again");
+                warn!(pod = %seen.id, what, error = %error_chain(&error), "record could not be changed; the next pass tries again");
                 false
             }
         }
@@ -100,8 +99,10 @@ impl Actor {
             args.extend([OsString::from("--config"), file.into()]);
         }
         let started = pod_process::sibling("pod-wrapper")
-            .map_err(|error| chain(&error))
-            .and_then(|program| pod_process::launch_detached(&program, &args).map_err(|error| chain(&error)));
+            .map_err(|error| error_chain(&error))
+            .and_then(|program| {
+                pod_process::launch_detached(&program, &args).map_err(|error| error_chain(&error))
+            });
         match started {
             Ok((launched, output)) => {
                 debug!(pod = %seen.id, pid = launched.handle.pid(), ?mode, "wrapper started");
@@ -193,7 +194,7 @@ pub(crate) fn settle(registry: &Registry, seen: &PodRecord, policy: &Policy, wed
                 return;
             }
             Err(error) => {
-                error!(%pod, error = %chain(&error), "dead wake-up could not be settled; the next pass tries again");
+                error!(%pod, error = %error_chain(&error), "dead wake-up could not be settled; the next pass tries again");
                 return;
             }
         }

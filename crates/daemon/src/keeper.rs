@@ -1,15 +1,15 @@
 //! The loop: something happens, a pass is made.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use notify::{RecursiveMode, Watcher as _};
 use pod_config::{AgentStore, Config};
-use pod_core::{Action, KillCause, PodId, PodRecord, PodState, PodView, Step};
+use pod_core::{Action, KillCause, PodId, PodRecord, PodState, PodView, Step, error_chain};
 use pod_process::{Handle, monotonic};
-use pod_reconcile::{Observation, Observer};
+use pod_reconcile::{Observation, Observer, PodFiles, take_wake_lock};
 use pod_registry::{Fault, Registry, Unreadable};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
@@ -20,8 +20,8 @@ use tracing::{debug, error, info, warn};
 use crate::Failure;
 use crate::act::{Actor, settle, waits};
 use crate::children::Children;
-use crate::logs::chain;
-use crate::pass::{News, now};
+use crate::pass::News;
+use pod_reconcile::now;
 
 /// A pass is made at least so often: what watches are hints, and may be missed.
 const REGULAR: Duration = Duration::from_secs(10);
@@ -48,6 +48,8 @@ pub(crate) struct Keeper {
     adopted: BTreeSet<(PodId, i32)>,
     told: BTreeMap<PodId, Duration>,
     broken: BTreeMap<String, Duration>,
+    /// Where the pods lay when their records could be read.
+    projects: HashMap<PodId, String>,
     /// When wrappers were started, within the last second.
     starts: VecDeque<Duration>,
     complained: Option<String>,
@@ -69,6 +71,7 @@ impl Keeper {
             adopted: BTreeSet::new(),
             told: BTreeMap::new(),
             broken: BTreeMap::new(),
+            projects: HashMap::new(),
             starts: VecDeque::new(),
             complained: None,
         }
@@ -166,7 +169,7 @@ impl Keeper {
         {
             Ok(0) => {}
             Ok(cleared) => info!(cleared, "leftovers of killed writers removed"),
-            Err(error) => debug!(error = %chain(&error), "leftovers not looked for"),
+            Err(error) => debug!(error = %error_chain(&error), "leftovers not looked for"),
         }
     }
 
@@ -180,7 +183,7 @@ impl Keeper {
                 info!("configuration read again");
             }
             Err(error) => {
-                error!(error = %chain(&error), "configuration could not be read; the old one holds")
+                error!(error = %error_chain(&error), "configuration could not be read; the old one holds")
             }
         }
     }
@@ -223,7 +226,7 @@ impl Keeper {
             Err(error) => {
                 self.complain(
                     "agent definitions could not be read; nothing is woken",
-                    chain(&error),
+                    error_chain(&error),
                 );
                 return None;
             }
@@ -237,20 +240,45 @@ impl Keeper {
                 self.complained = None;
                 let room = &mut observation.world.room;
                 room.starts_left = room.starts_left.saturating_sub(self.recent_starts());
-                let records = observation.world.pods.iter().map(|view| &view.record);
-                for record in records.clone() {
+                for record in &observation.records {
                     if let Some(current) = record.wake() {
                         self.children.claimed(current.pid);
                     }
                 }
-                self.news.tell(records);
+                self.news.tell(observation.records.iter().map(AsRef::as_ref));
+                self.remember_projects(&observation);
                 Some(observation)
             }
             Err(error) => {
-                self.complain("registry could not be read; nothing is woken", chain(&error));
+                self.complain(
+                    "registry could not be read; nothing is woken",
+                    error_chain(&error),
+                );
                 None
             }
         }
+    }
+
+    /// Keeps in mind where running pods lie: a record that breaks meanwhile does not say it any more.
+    fn remember_projects(&mut self, observation: &Observation) {
+        for record in observation
+            .records
+            .iter()
+            .filter(|record| record.state == PodState::Active)
+        {
+            if !self.projects.contains_key(&record.id) {
+                self.projects.insert(record.id.clone(), record.project.clone());
+            }
+        }
+        let broken = &self.broken;
+        let readable: BTreeSet<&PodId> = observation
+            .records
+            .iter()
+            .filter(|r| r.state != PodState::Active)
+            .map(|r| &r.id)
+            .collect();
+        self.projects
+            .retain(|id, _| !readable.contains(id) || broken.contains_key(id.as_str()));
     }
 
     /// How many wrappers were started within the last second.
@@ -341,7 +369,7 @@ impl Keeper {
         let Ok(id) = unreadable.id.parse::<PodId>() else {
             return;
         };
-        if monotonic() < since + BROKEN_FOR || something_runs(&id) {
+        if monotonic() < since + BROKEN_FOR || something_runs(&id, self.projects.get(&id)) {
             return;
         }
         let moved = self
@@ -353,13 +381,19 @@ impl Keeper {
             Ok(file) => {
                 error!(pod = %id, file = %file.display(), "broken record set aside: `podctl doctor` says what to do")
             }
-            Err(error) => debug!(pod = %id, error = %chain(&error), "broken record not set aside"),
+            Err(error) => debug!(pod = %id, error = %error_chain(&error), "broken record not set aside"),
         }
     }
 
     fn report(&self, observation: &Observation) {
-        let total: usize = observation.counts.values().sum();
-        let count = |state| observation.counts.get(&state).copied().unwrap_or(0);
+        let total = observation.records.len();
+        let count = |state| {
+            observation
+                .records
+                .iter()
+                .filter(|record| record.state == state)
+                .count()
+        };
         let (active, parked) = (count(PodState::Active), count(PodState::Parked));
         notify_systemd(&[NotifyState::Status(&format!(
             "{total} pods: {active} active, {parked} parked"
@@ -430,8 +464,12 @@ fn attend(handle: Handle, changed: mpsc::Sender<()>) {
     });
 }
 
-/// Whether any process of a pod runs, by what its environment or its arguments say.
-fn something_runs(pod: &PodId) -> bool {
+/// Whether anything of a pod runs, by its wake-up's lock and by what processes' environments and arguments say.
+fn something_runs(pod: &PodId, project: Option<&String>) -> bool {
+    let lock = project.map(|project| take_wake_lock(&PodFiles::new(project, pod)));
+    if matches!(lock, Some(Ok(None))) || pod_process::runs_with_argument("pod-wrapper", pod.as_str()) {
+        return true;
+    }
     let mark = pod_process::Mark {
         variable: format!("AGENTS_POD_POD_ID={pod}"),
         session: None,

@@ -19,18 +19,3 @@ pub(crate) fn start(format: LogFormat) {
         LogFormat::Text => to_stderr.with_ansi(std::io::stderr().is_terminal()).try_init(),
     };
 }
-
-/// An error and its causes on one line, for a field.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.ends_with(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        next = cause.source();
-    }
-    text
-}

@@ -47,7 +47,7 @@ impl OnlyOne {
             start_ticks: identity.start_ticks,
             boot_id: identity.boot_id,
             pid_ns: identity.pid_ns,
-            started_at: crate::pass::now(),
+            started_at: pod_reconcile::now(),
             version: env!("CARGO_PKG_VERSION"),
         };
         let bytes = serde_json::to_vec_pretty(&file).map_err(|error| Failure::new(error, "this is a bug"))?;

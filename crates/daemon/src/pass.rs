@@ -2,16 +2,8 @@
 
 use std::collections::HashMap;
 
-use pod_core::{By, PodId, PodRecord, PodState, Timestamp};
+use pod_core::{By, PodId, PodRecord, PodState};
 use tracing::info;
-
-/// The time, for records.
-pub(crate) fn now() -> Timestamp {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {

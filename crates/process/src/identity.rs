@@ -32,6 +32,13 @@ pub fn monotonic() -> Duration {
     )
 }
 
+/// The clock that the kernel stamps files with, in nanoseconds since 1970: it moves a tick at a time, every 1
+/// to 10 ms (CLOCK_REALTIME_COARSE).
+pub fn file_clock_ns() -> i128 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+}
+
 /// How often the kernel has killed for memory since boot, by /proc/vmstat.
 pub fn oom_kills_on_machine() -> Option<u64> {
     let text = fs::read_to_string("/proc/vmstat").ok()?;

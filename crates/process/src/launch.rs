@@ -214,6 +214,16 @@ impl Output {
     }
 }
 
+/// What systemd tells podd alone: sd_notify(3), sd_watchdog_enabled(3), sd_listen_fds(3).
+const OF_THE_SERVICE: [&str; 6] = [
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+];
+
 /// Starts one of our own programs as the leader of a session, without a terminal, with our environment.
 pub fn launch_detached(program: &Program, args: &[OsString]) -> Result<(Launched, Output), LaunchError> {
     let shown = program.path.display().to_string();
@@ -226,6 +236,9 @@ pub fn launch_detached(program: &Program, args: &[OsString]) -> Result<(Launched
     let mut command = Command::new(&program.path);
     if let Some(name) = program.arg0 {
         command.arg0(name);
+    }
+    for name in OF_THE_SERVICE {
+        command.env_remove(name);
     }
     // podd's own place may be deleted while it runs; the root cannot be.
     command

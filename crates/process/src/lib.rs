@@ -16,10 +16,10 @@ mod wait;
 
 pub use cgroup::Cgroup;
 pub use handle::{Handle, Sig};
-pub use identity::{Identity, boot_id, monotonic, oom_kills_on_machine, pid_namespace};
+pub use identity::{Identity, boot_id, file_clock_ns, monotonic, oom_kills_on_machine, pid_namespace};
 pub use launch::{LaunchError, Launched, Output, Recipe, launch, launch_detached, pipe, stdin_of};
 pub use proc_fs::{ProcStat, stat};
 pub use program::{Program, find_binary, sibling};
 pub use sweep::{SweepReport, sweep};
-pub use tree::{Mark, cpu_time, descendants, marked};
+pub use tree::{Mark, cpu_time, descendants, marked, runs_with_argument};
 pub use wait::{Reaped, become_subreaper, exit_status, reap, reap_adopted};

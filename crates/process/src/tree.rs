@@ -119,6 +119,21 @@ fn is_below(pid: i32, parents: &BTreeMap<i32, i32>, marked: impl Fn(i32) -> bool
     false
 }
 
+/// Whether a program runs that was started under `name` with `argument` among its arguments. What cannot be
+/// looked at may be one.
+pub fn runs_with_argument(name: &str, argument: &str) -> bool {
+    let Ok(pids) = pids() else { return true };
+    pids.into_iter().any(|pid| {
+        let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else {
+            return false;
+        };
+        let mut words = line.split(|byte| *byte == 0);
+        let program = words.next().unwrap_or_default();
+        let named = program.rsplit(|byte| *byte == b'/').next() == Some(name.as_bytes());
+        named && words.any(|word| word == argument.as_bytes())
+    })
+}
+
 fn has_variable(pid: i32, variable: &str) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| {
         environ

@@ -14,6 +14,14 @@ const LIMIT: u64 = 16 << 20;
 /// How much of HANDOFF.md is kept with a wake-up.
 const HANDOFF_LIMIT: u64 = 16 << 20;
 
+/// The time, for records and for showing.
+pub fn now() -> Timestamp {
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
 /// The line that a wake-up begins with in output.log.
 pub fn header(n: u32, at: Timestamp, agent: &str) -> String {
     let whole_seconds = format!("{}Z", at.to_string().split('.').next().unwrap_or_default());

@@ -8,6 +8,8 @@ mod observe;
 mod settle;
 mod watch;
 
-pub use files::{PodFiles, footer, header};
+pub use files::{PodFiles, footer, header, now};
 pub use observe::{Observation, Observer, living_survivors};
-pub use settle::{SettleError, Settled, WakeLock, kill_wedged, liveness_of, settle_dead, take_wake_lock};
+pub use settle::{
+    SettleError, Settled, WakeLock, identity_of, kill_wedged, liveness_of, settle_dead, take_wake_lock,
+};

@@ -24,8 +24,8 @@ pub struct Observation {
     pub world: World,
     /// Records that could not be read.
     pub unreadable: Vec<Unreadable>,
-    /// How many pods there are in each state.
-    pub counts: HashMap<PodState, usize>,
+    /// All records that could be read, terminal ones included, by id.
+    pub records: Vec<Arc<PodRecord>>,
 }
 
 /// Looks at the world again and again, and remembers what does not change and what only time shows.
@@ -64,7 +64,6 @@ impl Observer {
         monotonic: Duration,
     ) -> Result<Observation, RegistryError> {
         let listing = self.registry.list_cached(&mut self.cache)?;
-        let mut counts = HashMap::new();
         let mut pods = Vec::new();
         let mut active = BTreeSet::new();
         self.running.clear();
@@ -72,7 +71,6 @@ impl Observer {
         let accounts = Accounts::new(agents);
         let mut disks = Disks::new(config.podd.min_free_disk);
         for record in &listing.records {
-            *counts.entry(record.state).or_insert(0) += 1;
             if record.state == PodState::Active {
                 active.insert(record.id.clone());
                 self.running
@@ -99,7 +97,7 @@ impl Observer {
         Ok(Observation {
             world,
             unreadable: listing.unreadable,
-            counts,
+            records: listing.records,
         })
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pod_core::{
-    Fence, Liveness, LostReason, MissingBytes, PodId, PodRecord, PodState, Policy, Settlement, Survivor,
-    Timestamp, Verdict, WakeUpEntry, WrapperFile,
+    Current, Fence, Liveness, LostReason, MissingBytes, PodId, PodRecord, PodState, Policy, Settlement,
+    Survivor, Timestamp, Verdict, WakeUpEntry, WrapperFile,
 };
 use pod_disk::{DiskError, FileLock, LockMode};
 use pod_process::{Cgroup, Handle, Identity, Mark, Sig, SweepReport};
@@ -64,18 +64,23 @@ pub fn take_wake_lock(files: &PodFiles) -> Result<Option<WakeLock>, DiskError> {
     FileLock::try_take(&files.layout().wake_lock(), LockMode::Exclusive)
 }
 
-/// Whether the wrapper of the wake-up that a record has claimed lives.
-pub fn liveness_of(record: &PodRecord) -> Liveness {
-    let Some(current) = record.wake() else {
-        return Liveness::Dead { rebooted: false };
-    };
-    let identity = Identity {
+/// The process that a record says runs in the pod.
+pub fn identity_of(current: &Current) -> Identity {
+    Identity {
         pid: current.pid,
         start_ticks: current.start_ticks,
         boot_id: current.boot_id.clone(),
         pid_ns: current.pid_ns,
-    };
-    identity.liveness()
+    }
+}
+
+/// Whether the wrapper of the wake-up that a record has claimed lives.
+pub fn liveness_of(record: &PodRecord) -> Liveness {
+    record
+        .wake()
+        .map_or(Liveness::Dead { rebooted: false }, |current| {
+            identity_of(current).liveness()
+        })
 }
 
 /// Kills a wrapper that does not answer. What it leaves is found and ended by [`settle_dead`], to which the

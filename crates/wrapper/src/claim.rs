@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use pod_config::Config;
 use pod_core::{
-    AgentName, Current, CurrentKind, Liveness, PodId, PodRecord, PodState, Policy, Refusal, Timestamp, Token,
+    AgentName, Current, CurrentKind, Liveness, PodId, PodRecord, PodState, Policy, Refusal, Token,
 };
 use pod_disk::DiskError;
 use pod_process::Identity;
-use pod_reconcile::{PodFiles, Settled, WakeLock, liveness_of, settle_dead, take_wake_lock};
+use pod_reconcile::{PodFiles, Settled, WakeLock, liveness_of, now, settle_dead, take_wake_lock};
 use pod_registry::{ReadError, Registry, UpdateError};
 
 use crate::refusal::Refused;
@@ -62,7 +62,7 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
         ));
     }
     let policy = config.policy_for(&record.policy);
-    let lock = take_lock(&registry, id, &files, &policy, &cannot)?;
+    let lock = take_lock(&registry, id, &files, &cannot)?;
     let record = read()?;
     if record.state == PodState::Active {
         settle(&registry, id, &policy, &lock, &cannot)?;
@@ -101,14 +101,6 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
     })
 }
 
-/// The time, for records.
-pub(crate) fn now() -> Timestamp {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
-
 fn draw_token() -> std::io::Result<Token> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
@@ -143,13 +135,7 @@ fn nix_pgid() -> i32 {
 
 /// Takes the wake-up's lock. A wrapper that lives is refused at once; one that has recorded its outcome is
 /// given a moment to go.
-fn take_lock(
-    registry: &Registry,
-    id: &PodId,
-    files: &PodFiles,
-    policy: &Policy,
-    cannot: &str,
-) -> Result<WakeLock, Refused> {
+fn take_lock(registry: &Registry, id: &PodId, files: &PodFiles, cannot: &str) -> Result<WakeLock, Refused> {
     let deadline = Instant::now() + HANDOVER;
     loop {
         let taken = take_wake_lock(files).map_err(|error| unreachable_files(cannot, &error))?;
@@ -175,7 +161,7 @@ fn take_lock(
             });
         }
         // Sweeping a dead wake-up's tree holds the lock for as long as it may take.
-        std::thread::sleep(Duration::from_millis(10).min(policy.sweep_grace.0.max(Duration::from_millis(1))));
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -7,23 +7,26 @@ use pod_checkpoints::{Fingerprint, all_ticked, documents_fingerprint, worktree_f
 use pod_core::{
     AgentFile, Evidence, ExitRecord, FailReason, Fence, KillCause, KilledBy, LimitSource, PodRecord,
     Progress, RateLimit, SCHEMA_VERSION, Settlement, StartFailure, Usage, Verdict, WakeResult, WakeUpEntry,
-    WrapperFile, adjudicate,
+    WrapperFile, adjudicate, error_chain,
 };
 use pod_disk::Durability;
 use pod_process::{Cgroup, Handle};
 use pod_reconcile::{PodFiles, footer};
-use pod_registry::UpdateError;
+use pod_registry::{RegistryError, UpdateError};
 
-use crate::claim::{Claimed, now};
+use crate::claim::Claimed;
 use crate::handoff::Baseline;
 use crate::heart::Heart;
 use crate::machine::Ending;
-use crate::prepare::chain;
 use crate::run::{Ran, ended_by_us};
 use crate::streams::Streams;
+use pod_reconcile::now;
 
 /// How long an outcome waits for the registry's lock.
 const OUTCOME_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a first try waits, in which the heart does not beat.
+const SHORT_WAIT: Duration = Duration::from_millis(200);
 
 /// The project as it was before the agent started.
 pub(crate) struct Before {
@@ -128,7 +131,7 @@ pub(crate) fn conclude(
     if let Err(error) = kept {
         streams
             .human
-            .note(&format!("HANDOFF.md could not be kept: {}", chain(&error)));
+            .note(&format!("HANDOFF.md could not be kept: {}", error_chain(&error)));
     }
     // A record that cannot be read says nothing of a cancel; settling it will say what is wrong.
     let record = claimed
@@ -153,9 +156,10 @@ pub(crate) fn conclude(
     let place = claimed.files.layout().result(claimed.current.n);
     let written = claimed.files.write_json(&place, &result, Durability::Durable);
     if let Err(error) = &written {
-        streams
-            .human
-            .note(&format!("result.json could not be written: {}", chain(error)));
+        streams.human.note(&format!(
+            "result.json could not be written: {}",
+            error_chain(error)
+        ));
     }
     record_outcome(claimed, heart, streams, result.entry)
 }
@@ -180,10 +184,8 @@ fn gather(
     let cancelled = ours && record.cancel.is_some();
     // An agent that had ended by itself before it could be told is judged by what it did.
     let told = ending == Some(Ending::Requested) || (ran.is_none() && end.end_requested);
-    let recorded = record
-        .intent(n)
-        .filter(|cause| own.is_some() || told || *cause == KillCause::Wedged);
-    let intent = own.or(recorded).filter(|_| !cancelled);
+    // The registry may have been too busy to take an intent of ours.
+    let intent = own.or(record.intent(n)).filter(|_| !cancelled);
     Evidence {
         declaration: before.handoff.declaration(&claimed.files),
         events: streams.facts(),
@@ -254,13 +256,16 @@ fn entry(
 fn record_outcome(claimed: &Claimed, heart: &Heart, streams: &mut Streams, entry: WakeUpEntry) -> bool {
     let (n, verdict, detail) = (entry.n, entry.verdict, entry.detail.clone());
     let fence = claimed.fence();
-    let recorded = heart.while_beating(|| {
-        claimed
-            .registry
-            .update(&claimed.record.id, OUTCOME_WAIT, |record| {
-                Ok::<Settlement, Infallible>(record.settle(&fence, entry, now()))
-            })
-    });
+    let settle = |wait| {
+        claimed.registry.update(&claimed.record.id, wait, |record| {
+            Ok::<Settlement, Infallible>(record.settle(&fence, entry.clone(), now()))
+        })
+    };
+    let recorded = match settle(heart.interval.min(SHORT_WAIT)) {
+        // A busy registry is waited for with a heartbeat that goes on.
+        Err(UpdateError::Registry(RegistryError::Lock(_))) => heart.while_beating(|| settle(OUTCOME_WAIT)),
+        recorded => recorded,
+    };
     match recorded {
         Ok(Settlement::Recorded) => {
             streams.human.note(&footer(n, verdict, detail.as_deref()));
@@ -275,8 +280,8 @@ fn record_outcome(claimed: &Claimed, heart: &Heart, streams: &mut Streams, entry
         }
         Err(error) => {
             let error = match error {
-                UpdateError::Registry(error) => chain(&error),
-                UpdateError::Read(error) => chain(&error),
+                UpdateError::Registry(error) => error_chain(&error),
+                UpdateError::Read(error) => error_chain(&error),
                 UpdateError::Refused(never) => match never {},
             };
             streams.human.note(&format!(

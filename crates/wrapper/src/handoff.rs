@@ -11,8 +11,8 @@ use sha2::{Digest as _, Sha256};
 /// A larger handoff is compared by inode, size and time alone.
 const HASHED: u64 = 16 << 20;
 
-/// The kernel stamps files with a clock that moves every few milliseconds.
-const CLOCK_TICK: Duration = Duration::from_millis(12);
+/// The kernel stamps files with a clock that moves every 10 milliseconds at the slowest.
+const LONGEST_TICK_NS: i128 = 20_000_000;
 
 /// HANDOFF.md as it was before the agent started. What differs from it was written since; no clock is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,12 +42,10 @@ impl Baseline {
     /// within the same one, and nothing would tell.
     fn outwait_the_clock(&self) {
         let Some(stamp) = self.stamp else { return };
-        let now = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
-        let age = i128::try_from(now.as_nanos()).unwrap_or(0) - stamp.mtime_ns;
-        if (0..i128::try_from(CLOCK_TICK.as_nanos()).unwrap_or(0)).contains(&age) {
-            std::thread::sleep(CLOCK_TICK);
+        let ahead = || stamp.mtime_ns - pod_process::file_clock_ns();
+        // One from the future is not waited for: it is no tick away.
+        while (0..LONGEST_TICK_NS).contains(&ahead()) {
+            std::thread::sleep(Duration::from_micros(500));
         }
     }
 

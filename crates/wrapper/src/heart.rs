@@ -8,7 +8,7 @@ use std::time::Duration;
 use pod_disk::OpenKind;
 use pod_reconcile::PodFiles;
 
-use crate::claim::now;
+use pod_reconcile::now;
 
 /// Proves that the wrapper lives, and nothing about the agent.
 ///

@@ -151,7 +151,7 @@ async fn see_through(claimed: &Claimed, home: &HomeLayout, mut signals: Signals)
         streams.human.note(note);
     }
     if let Err(error) = made {
-        streams.human.note(&prepare::chain(&error));
+        streams.human.note(&pod_core::error_chain(&error));
     }
     let before = heart.while_beating(|| Before::take(&claimed.files));
     let end_requested = told_to_end(&mut signals);

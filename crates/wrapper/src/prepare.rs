@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use pod_adapters::{Adapter, AgentCommand, ProgramPlan, SessionPlan, WakeSpec, adapter, scrubbed_variables};
 use pod_config::AgentStore;
-use pod_core::{AgentDefinition, AgentFile, HomeLayout, SCHEMA_VERSION, SessionRecord, StartFailure};
+use pod_core::{
+    AgentDefinition, AgentFile, HomeLayout, SCHEMA_VERSION, SessionRecord, StartFailure, error_chain,
+};
 use pod_disk::Durability;
 use sha2::{Digest as _, Sha256};
 
@@ -80,10 +82,10 @@ fn hash_of(instructions: &str) -> String {
 fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Result<Prepared, StartFailure> {
     let name = &claimed.current.agent;
     let unresolved = |why: String| StartFailure::Unresolved(why);
-    let store = AgentStore::load(home).map_err(|error| unresolved(chain(&error)))?;
+    let store = AgentStore::load(home).map_err(|error| unresolved(error_chain(&error)))?;
     let definition = store
         .get(name)
-        .map_err(|error| unresolved(chain(&error)))?
+        .map_err(|error| unresolved(error_chain(&error)))?
         .ok_or_else(|| unresolved(format!("there is no agent `{name}` in agents.toml")))?;
     agent.kind.clone_from(&definition.kind);
     agent.account = Some(definition.account().0);
@@ -91,7 +93,8 @@ fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Resul
     let kind = definition
         .agent_type()
         .map_err(|error| StartFailure::TypeRefused(error.to_string()))?;
-    let role = pod_config::instructions(&definition, home).map_err(|error| unresolved(chain(&error)))?;
+    let role =
+        pod_config::instructions(&definition, home).map_err(|error| unresolved(error_chain(&error)))?;
     agent.instructions_hash = hash_of(&role);
     let adapter = adapter(kind);
     let session = session(claimed, agent);
@@ -106,7 +109,7 @@ fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Resul
         model: agent.model.as_deref(),
         extra_args: &definition.args,
     });
-    let command = command.map_err(|error| StartFailure::Spawn(chain(&error)))?;
+    let command = command.map_err(|error| StartFailure::Spawn(error_chain(&error)))?;
     let env = environment(claimed, home, &definition, &command);
     let program = program(adapter, &definition, &env, layout.project())?;
     agent.binary_version = packaged_version(&program);
@@ -121,18 +124,6 @@ fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Resul
         command,
         env: env.into_iter().collect(),
     })
-}
-
-/// An error and its causes on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }
 
 fn write_prompt(claimed: &Claimed, role: &str) -> Result<String, StartFailure> {
@@ -232,6 +223,12 @@ fn environment(
             .map(|(name, value)| (name.into(), value.into())),
     );
     reach_podctl(&mut env);
+    // What the adapter says of the wake-up itself is ours as well.
+    let own = command
+        .env_set
+        .iter()
+        .filter(|(name, _)| WAKE_UP_VARIABLES.contains(&name.as_str()));
+    env.extend(own.map(|(name, value)| (name.into(), value.clone())));
     let layout = claimed.files.layout();
     let mut ours = |name: &str, value: &OsStr| env.insert(name.into(), value.to_owned());
     ours("AGENTS_POD_POD_ID", OsStr::new(claimed.record.id.as_str()));

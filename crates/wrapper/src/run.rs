@@ -4,17 +4,18 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
-use pod_core::{ExitFacts, ExitStatus, KillCause, StartFailure, budget_exhausted};
+use pod_core::{ExitFacts, ExitStatus, KillCause, StartFailure, budget_exhausted, error_chain};
 use pod_process::{Cgroup, Handle, LaunchError, Recipe, Sig, SweepReport};
 use signal_hook::consts::{SIGCHLD, SIGHUP};
 use signal_hook_tokio::Signals;
 use tokio::net::unix::pipe::Receiver;
 
-use crate::claim::{Claimed, now};
+use crate::claim::Claimed;
 use crate::heart::Heart;
 use crate::machine::{Effect, Ending, Event, Machine};
-use crate::prepare::{Prepared, chain};
+use crate::prepare::Prepared;
 use crate::streams::Streams;
+use pod_reconcile::now;
 
 /// So much is read at once.
 const PIECE: usize = 64 * 1024;
@@ -221,7 +222,7 @@ impl Runner<'_> {
                 if let Err(error) = written {
                     self.streams.human.note(&format!(
                         "the intent {cause} could not be recorded: {}",
-                        chain(&error)
+                        error_chain(&error)
                     ));
                 }
             }
@@ -305,7 +306,11 @@ fn start(prepared: Prepared, claimed: &Claimed, group: Option<&Cgroup>) -> Resul
         pod_adapters::StdinPlan::Null => None,
         pod_adapters::StdinPlan::File(path) => {
             let opened = claimed.files.open(path, pod_disk::OpenKind::Read);
-            Some(opened.map_err(|error| StartFailure::Spawn(chain(&error)))?.into())
+            Some(
+                opened
+                    .map_err(|error| StartFailure::Spawn(error_chain(&error)))?
+                    .into(),
+            )
         }
     };
     if prepared.command.stdout == pod_adapters::StdoutPlan::File {
@@ -327,9 +332,9 @@ fn start(prepared: Prepared, claimed: &Claimed, group: Option<&Cgroup>) -> Resul
         stderr: agent_stderr,
     };
     let launched = pod_process::launch(recipe, group).map_err(|error| match &error {
-        LaunchError::NotExecutable { .. } => StartFailure::Missing(chain(&error)),
+        LaunchError::NotExecutable { .. } => StartFailure::Missing(error_chain(&error)),
         LaunchError::TooLong { .. } | LaunchError::Directory { .. } | LaunchError::Other { .. } => {
-            StartFailure::Spawn(chain(&error))
+            StartFailure::Spawn(error_chain(&error))
         }
     })?;
     claimed.announce_agent(&launched.handle, group);

@@ -6,10 +6,10 @@ use pod_core::{EventFacts, MissingBytes, Tail, Usage};
 use pod_disk::OpenKind;
 use pod_reconcile::PodFiles;
 
-use crate::claim::now;
 use crate::framer::{Framed, Framer};
 use crate::human_log::{HumanLog, TailBuffer};
 use crate::raw_log::RawLog;
+use pod_reconcile::now;
 
 /// The two streams of one agent and all that is made of them.
 pub(crate) struct Streams {
@@ -46,7 +46,7 @@ impl Streams {
 
     /// From here on lines are read as those of this CLI.
     pub(crate) fn speak(&mut self, adapter: &dyn Adapter) {
-        self.reader = Some(adapter.reader(TimeZone::system()));
+        self.reader = Some(adapter.reader(TimeZone::system));
     }
 
     pub(crate) fn stdout(&mut self, piece: &[u8]) {

@@ -3,7 +3,7 @@
 //! Codes and whole sentences of the providers stand before the HTTP status, and that before single words,
 //! which are the least certain.
 
-use jiff::tz::TimeZone;
+use crate::ZoneSource;
 use pod_core::{ErrorClass, FinalError, LimitSource, Timestamp, reset_from_text};
 
 use Sign::{Says, Status};
@@ -75,7 +75,7 @@ const CATALOGUE: &[Row] = &[
 /// Judges the error that was pi's last word, in pi's own words.
 ///
 /// `zone` is the one in which a time of day without a zone is meant.
-pub(super) fn judge(message: &str, read_at: Timestamp, zone: &TimeZone) -> FinalError {
+pub(super) fn judge(message: &str, read_at: Timestamp, zone: ZoneSource) -> FinalError {
     let looked_at = head(message, LOOKED_AT);
     let lower = looked_at.to_lowercase();
     let found = CATALOGUE.iter().find(|row| row.sign.matches(&lower));
@@ -83,7 +83,7 @@ pub(super) fn judge(message: &str, read_at: Timestamp, zone: &TimeZone) -> Final
     let limited = matches!(class, ErrorClass::RateLimit | ErrorClass::Overloaded);
     // `in ~5 min` is five minutes.
     let resets = limited
-        .then(|| reset_from_text(&looked_at.replace('~', ""), read_at, zone))
+        .then(|| reset_from_text(&looked_at.replace('~', ""), read_at, &zone()))
         .flatten()
         .map(|at| (at, LimitSource::Text));
     FinalError {
@@ -122,7 +122,9 @@ mod tests {
     use super::*;
 
     fn judged(message: &str) -> FinalError {
-        judge(message, "2026-11-30T20:00:00Z".parse().unwrap(), &TimeZone::UTC)
+        judge(message, "2026-11-30T20:00:00Z".parse().unwrap(), || {
+            jiff::tz::TimeZone::UTC
+        })
     }
 
     #[test]

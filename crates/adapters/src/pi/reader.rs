@@ -1,6 +1,6 @@
 //! What pi's records mean, one after the other.
 
-use jiff::tz::TimeZone;
+use crate::ZoneSource;
 use pod_core::{EventFacts, FinalError, Stop, Terminal, Timestamp, Usage};
 
 use super::errors;
@@ -24,7 +24,7 @@ enum Phase {
 
 /// Reads pi's stream.
 pub(crate) struct PiReader {
-    zone: TimeZone,
+    zone: ZoneSource,
     phase: Phase,
     /// Whether any `agent_end` had the key `willRetry`: then `agent_settled` is owed.
     owes_settled: bool,
@@ -41,7 +41,7 @@ pub(crate) struct PiReader {
 
 impl PiReader {
     /// A reader that has seen nothing yet.
-    pub(crate) fn new(zone: TimeZone) -> Self {
+    pub(crate) fn new(zone: ZoneSource) -> Self {
         Self {
             zone,
             phase: Phase::Working,
@@ -115,7 +115,7 @@ impl PiReader {
         match record.success() {
             Some(true) => self.error = None,
             Some(false) => {
-                let judged = record.with_final_error(|said| errors::judge(said, read_at, &self.zone));
+                let judged = record.with_final_error(|said| errors::judge(said, read_at, self.zone));
                 self.error = judged.or(self.error.take());
                 if self.phase == Phase::Ended {
                     self.phase = Phase::GivenUp;
@@ -130,7 +130,7 @@ impl PiReader {
         self.stop = message.stop_reason.as_deref().and_then(|word| word.parse().ok());
         self.error = match self.stop {
             Some(stop @ (Stop::Error | Stop::Aborted)) => {
-                let judge = |said: &str| errors::judge(said, line.read_at, &self.zone);
+                let judge = |said: &str| errors::judge(said, line.read_at, self.zone);
                 message.with_error(judge).or_else(|| Some(judge(stop.word())))
             }
             Some(Stop::Stop | Stop::ToolUse | Stop::Length) | None => None,

@@ -32,7 +32,7 @@ struct Run {
 impl Run {
     fn new() -> Self {
         Self {
-            reader: PiReader::new(TimeZone::UTC),
+            reader: PiReader::new(|| jiff::tz::TimeZone::UTC),
             log: Log::default(),
         }
     }
