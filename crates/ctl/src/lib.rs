@@ -5,19 +5,28 @@
 
 #![forbid(unsafe_code)]
 
+mod agent;
 mod args;
 mod cancel;
+mod change;
+mod config;
 mod context;
 mod fault;
+mod handoff;
 mod logs;
 mod ls;
+mod papers;
+mod plan;
 mod podd_note;
+mod rm;
+mod send;
 mod show;
 mod spawn;
 mod table;
 mod ui;
 mod usage;
 mod wait;
+mod wake;
 mod watch;
 mod words;
 
@@ -67,6 +76,18 @@ fn run(cli: Cli) -> Ended {
         Command::Cancel(args) => cancel::run(&context, &args),
         Command::Logs(args) => logs::run(&context, &args),
         Command::Wait(args) => wait::run(&context, &args),
+        Command::Wake(args) => wake::run(&context, &args),
+        Command::Park(args) => change::park(&context, &args),
+        Command::Resume(args) => change::resume(&context, &args),
+        Command::Edit(args) => change::edit(&context, &args),
+        Command::Send(args) => send::run(&context, &args),
+        Command::Rm(args) => rm::run(&context, &args),
+        Command::Plan(format) => plan::run(&context, format),
+        Command::Agent { command } => agent::run(&context, &command),
+        Command::Config { command } => config::run(&context, &command),
+        Command::Handoff(args) => handoff::run(&context, &args),
+        Command::Completions { shell } => papers::completions(shell),
+        Command::Man { dir } => papers::man(&dir),
         _ => Err(Fault::new("this command is not built yet", "wait for the next version").into()),
     }
 }
