@@ -11,6 +11,8 @@ mod cancel;
 mod change;
 mod config;
 mod context;
+mod demo;
+mod doctor;
 mod fault;
 mod handoff;
 mod logs;
@@ -37,7 +39,7 @@ use clap::Parser as _;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
-use crate::fault::{Ended, Exit, Fault, Stop};
+use crate::fault::{Ended, Exit, Stop};
 use crate::usage::Parsed;
 
 /// Runs podctl with `args`, its own name not among them.
@@ -88,7 +90,9 @@ fn run(cli: Cli) -> Ended {
         Command::Handoff(args) => handoff::run(&context, &args),
         Command::Completions { shell } => papers::completions(shell),
         Command::Man { dir } => papers::man(&dir),
-        _ => Err(Fault::new("this command is not built yet", "wait for the next version").into()),
+        Command::Doctor(format) => doctor::run(&context, format),
+        Command::Demo(args) => demo::run(&args),
+        Command::DemoAgent { pace } => demo::agent::run(pace.map(|pace| pace.0)),
     }
 }
 

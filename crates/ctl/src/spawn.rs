@@ -149,7 +149,7 @@ fn record(
 }
 
 /// Makes the pod's files and its record, under its lock. The record is what makes it a pod.
-fn create(registry: &Registry, record: &PodRecord) -> Result<(), Fault> {
+pub(crate) fn create(registry: &Registry, record: &PodRecord) -> Result<(), Fault> {
     let id = &record.id;
     let cannot = || format!("cannot spawn pod `{id}`");
     let locked = registry
