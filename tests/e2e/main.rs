@@ -6,6 +6,7 @@ mod declared;
 mod defects;
 mod real_pi;
 mod refusals;
+mod replay;
 mod streams;
 mod support;
 mod sweep;

@@ -61,55 +61,73 @@ type Change = fn(&mut Evidence);
 
 const ROWS: &[(FailReason, Change)] = &[
     (FailReason::NoHandoff, |_| ()),
-    (R::NoHandoff, |e| e.exit = Some(exit(ExitStatus::Code(3)))),
+    (FailReason::NoHandoff, |e| {
+        e.exit = Some(exit(ExitStatus::Code(3)))
+    }),
     (FailReason::TimedOut, |e| e.intent = Some(KillCause::TimedOut)),
-    (R::Progressless, |e| e.intent = Some(KillCause::Progressless)),
+    (FailReason::Progressless, |e| {
+        e.intent = Some(KillCause::Progressless)
+    }),
     (FailReason::Wedged, |e| e.intent = Some(KillCause::Wedged)),
-    (R::BudgetExhausted, |e| {
+    (FailReason::BudgetExhausted, |e| {
         e.intent = Some(KillCause::BudgetExhausted)
     }),
-    (R::OutputLimit, |e| e.intent = Some(KillCause::OutputLimit)),
-    (R::AgentUnresolved, |e| {
+    (FailReason::OutputLimit, |e| {
+        e.intent = Some(KillCause::OutputLimit)
+    }),
+    (FailReason::AgentUnresolved, |e| {
         e.start_failure = Some(StartFailure::Unresolved("x".into()))
     }),
-    (R::AgentTypeRefused, |e| {
+    (FailReason::AgentTypeRefused, |e| {
         e.start_failure = Some(StartFailure::TypeRefused("x".into()))
     }),
-    (R::AgentMissing, |e| {
+    (FailReason::AgentMissing, |e| {
         e.start_failure = Some(StartFailure::Missing("x".into()))
     }),
-    (R::SpawnFailed, |e| {
+    (FailReason::SpawnFailed, |e| {
         e.start_failure = Some(StartFailure::Spawn("x".into()))
     }),
-    (R::HandoffMalformed, |e| {
+    (FailReason::HandoffMalformed, |e| {
         e.declaration = Declaration::Malformed("x".into())
     }),
-    (R::AuthFailed, |e| e.events.error = error(ErrorClass::Auth)),
-    (R::RateLimited, |e| e.events.error = error(ErrorClass::RateLimit)),
-    (R::QuotaExhausted, |e| e.events.error = error(ErrorClass::Quota)),
-    (R::Overloaded, |e| e.events.error = error(ErrorClass::Overloaded)),
-    (R::ContextExhausted, |e| {
+    (FailReason::AuthFailed, |e| {
+        e.events.error = error(ErrorClass::Auth)
+    }),
+    (FailReason::RateLimited, |e| {
+        e.events.error = error(ErrorClass::RateLimit)
+    }),
+    (FailReason::QuotaExhausted, |e| {
+        e.events.error = error(ErrorClass::Quota)
+    }),
+    (FailReason::Overloaded, |e| {
+        e.events.error = error(ErrorClass::Overloaded)
+    }),
+    (FailReason::ContextExhausted, |e| {
         e.events.error = error(ErrorClass::Context)
     }),
-    (R::AgentError, |e| e.events.error = error(ErrorClass::Other)),
+    (FailReason::AgentError, |e| {
+        e.events.error = error(ErrorClass::Other)
+    }),
     (FailReason::AgentError, |e| e.events.aborted = Some(true)),
     (FailReason::AgentError, |e| e.events.stop = Some(Stop::Error)),
-    (R::NeedsInput, |e| {
+    (FailReason::NeedsInput, |e| {
         e.events.question = Some("approve? [y/N]".into())
     }),
-    (R::Terminated, |e| e.exit = Some(exit(signal("SIGSEGV")))),
-    (R::Terminated, |e| e.exit = Some(exit(ExitStatus::Code(143)))),
-    (R::Terminated, |e| {
+    (FailReason::Terminated, |e| e.exit = Some(exit(signal("SIGSEGV")))),
+    (FailReason::Terminated, |e| {
+        e.exit = Some(exit(ExitStatus::Code(143)))
+    }),
+    (FailReason::Terminated, |e| {
         e.events = EventFacts::default();
         e.exit = Some(exit(signal("SIGKILL")));
     }),
     (FailReason::NoEvents, |e| e.events = EventFacts::default()),
-    (R::AgentError, |e| {
+    (FailReason::AgentError, |e| {
         e.events = EventFacts::default();
         e.exit = Some(exit(ExitStatus::Code(1)));
     }),
     (FailReason::ProviderOutputInvalid, |e| e.events.records = 0),
-    (R::NoHandoff, |e| {
+    (FailReason::NoHandoff, |e| {
         e.events = EventFacts {
             lines: 3,
             plain_text: true,

@@ -227,8 +227,14 @@ fn idle(world: &World, view: &PodView, now: Timestamp) -> Verdict {
     let at = match record.next_wake_at {
         Some(at) => at,
         None => match review(record, policy, now) {
-            // What is due already is woken in this pass; whoever acts records the streak before the start.
-            Review::Wake { at, .. } if at <= now => at,
+            // What is due already is woken in this pass; whoever acts records the streak before the start. It
+            // has waited since its last outcome: a pod that always declares more does not overtake the others.
+            Review::Wake { at, .. } if at <= now => {
+                let since = record
+                    .last()
+                    .map_or(Some(record.created_at), |last| last.ended_at);
+                since.unwrap_or(at).min(at)
+            }
             Review::Wake { at, streak, because } => {
                 return decided(Step::new(view, Action::Schedule { at, streak }, because).at(at));
             }

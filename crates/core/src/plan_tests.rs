@@ -102,6 +102,26 @@ fn more_is_woken_in_the_same_pass() {
 }
 
 #[test]
+fn a_pod_that_always_declares_more_does_not_starve_the_others() {
+    let ended = |id: &str, secs| {
+        let mut record = with_outcomes(&[Judged::More]);
+        record.wake_ups[0].ended_at = Some(at(secs));
+        view(id, record)
+    };
+    let mut world = world(vec![ended("a", 5), due("m", 3), ended("z", 1)]);
+    for (free, want) in [(1, &["z"][..]), (2, &["z", "m"]), (3, &["z", "m", "a"])] {
+        world.limits.max_concurrent = free;
+        let steps = plan(&world, at(100));
+        let woken: Vec<&str> = steps
+            .iter()
+            .filter(|step| matches!(step.action, Action::Wake(_)))
+            .map(|step| step.pod.as_str())
+            .collect();
+        assert_eq!(woken, want);
+    }
+}
+
+#[test]
 fn what_stands_behind_an_active_record() {
     let with = |wrapper| {
         only(PodView {

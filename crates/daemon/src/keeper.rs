@@ -142,7 +142,11 @@ impl Keeper {
 
     fn watch(&self, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWatcher> {
         let pods = self.actor.registry.home().pods();
-        let watcher = notify::recommended_watcher(move |_event: notify::Result<notify::Event>| {
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            // Our own look at the records opens them; that is no change.
+            if event.is_ok_and(|event| event.kind.is_access()) {
+                return;
+            }
             // One that waits already is enough: a pass sees everything.
             let _queued = changed.try_send(());
         });

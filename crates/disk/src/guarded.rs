@@ -49,6 +49,8 @@ pub enum OpenKind {
     Append,
     /// To write it anew; created with mode 0600 if missing.
     Write,
+    /// To write over what is there, which stays until then; created with mode 0600 if missing.
+    Overwrite,
 }
 
 impl OpenKind {
@@ -57,7 +59,7 @@ impl OpenKind {
             Self::Read => OFlags::RDONLY,
             Self::Append => OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE,
             // Truncated once it is known to be a regular file.
-            Self::Write => OFlags::WRONLY | OFlags::CREATE,
+            Self::Write | Self::Overwrite => OFlags::WRONLY | OFlags::CREATE,
         }
     }
 }

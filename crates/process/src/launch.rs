@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Seek as _, Write as _};
+use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -164,15 +164,6 @@ fn default_signals() {
             libc::signal(signal, libc::SIG_DFL);
         }
     }
-}
-
-/// A standard input that holds `bytes` and ends behind them: nobody has to feed it.
-pub fn stdin_of(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let fd = rustix::fs::memfd_create("stdin", rustix::fs::MemfdFlags::CLOEXEC)?;
-    let mut file = File::from(fd);
-    file.write_all(bytes)?;
-    file.rewind()?;
-    Ok(file.into())
 }
 
 /// A pipe whose reading end does not block.

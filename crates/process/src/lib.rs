@@ -17,7 +17,7 @@ mod wait;
 pub use cgroup::Cgroup;
 pub use handle::{Handle, Sig};
 pub use identity::{Identity, boot_id, file_clock_ns, monotonic, oom_kills_on_machine, pid_namespace};
-pub use launch::{LaunchError, Launched, Output, Recipe, launch, launch_detached, pipe, stdin_of};
+pub use launch::{LaunchError, Launched, Output, Recipe, launch, launch_detached, pipe};
 pub use proc_fs::{ProcStat, stat};
 pub use program::{Program, find_binary, sibling};
 pub use sweep::{SweepReport, sweep};

@@ -13,6 +13,10 @@ use crate::proc_fs::{ProcStat, is_gone, pids, stat};
 /// While a subreaper lives, everything that was ever started below it is among them, in whatever session or
 /// group: prctl(2), PR_SET_CHILD_SUBREAPER. The walk costs what the tree is large, not the machine.
 pub fn descendants(root: i32) -> io::Result<Vec<ProcStat>> {
+    // A kernel without CONFIG_PROC_CHILDREN has no such files, which must not look like no children.
+    if !std::path::Path::new("/proc/thread-self/children").exists() {
+        return descendants_by_parent(root);
+    }
     let mut found = Vec::new();
     let mut open = vec![root];
     while let Some(parent) = open.pop() {
@@ -24,6 +28,16 @@ pub fn descendants(root: i32) -> io::Result<Vec<ProcStat>> {
         }
     }
     Ok(found)
+}
+
+fn descendants_by_parent(root: i32) -> io::Result<Vec<ProcStat>> {
+    let mut all = Vec::new();
+    for pid in pids()? {
+        all.extend(stat(pid)?);
+    }
+    let parents: BTreeMap<i32, i32> = all.iter().map(|found| (found.pid, found.ppid)).collect();
+    all.retain(|found| found.ppid == root || is_below(found.pid, &parents, |ancestor| ancestor == root));
+    Ok(all)
 }
 
 fn children(parent: i32) -> io::Result<Vec<i32>> {
@@ -140,4 +154,37 @@ fn has_variable(pid: i32, variable: &str) -> bool {
             .split(|byte| *byte == 0)
             .any(|entry| entry == variable.as_bytes())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_find_the_same_descendants() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sleep 600 & wait"])
+            .spawn()
+            .unwrap();
+        let me = i32::try_from(std::process::id()).unwrap();
+        let pids = |found: Vec<ProcStat>| {
+            let mut pids: Vec<i32> = found.iter().map(|found| found.pid).collect();
+            pids.sort_unstable();
+            pids
+        };
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while descendants(me).unwrap().len() < 2 {
+            assert!(std::time::Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+        assert_eq!(
+            pids(descendants(me).unwrap()),
+            pids(descendants_by_parent(me).unwrap())
+        );
+        for found in descendants(me).unwrap() {
+            let process = Handle::of(found.pid, found.start_ticks).unwrap().unwrap();
+            process.signal(crate::Sig::KILL).unwrap();
+        }
+        child.wait().unwrap();
+    }
 }

@@ -16,9 +16,14 @@ const LONGEST_TICK_NS: i128 = 20_000_000;
 
 /// HANDOFF.md as it was before the agent started. What differs from it was written since; no clock is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Baseline {
-    stamp: Option<FileStamp>,
-    hash: Option<[u8; 32]>,
+pub(crate) enum Baseline {
+    /// It could not be looked at, so nothing can be said to be newer.
+    Unknown,
+    /// What was there, if anything.
+    Known {
+        stamp: Option<FileStamp>,
+        hash: Option<[u8; 32]>,
+    },
 }
 
 impl Baseline {
@@ -29,10 +34,12 @@ impl Baseline {
     }
 
     fn look(files: &PodFiles) -> Self {
-        let stamp = files.stat(&files.layout().handoff()).ok().flatten();
+        let Ok(stamp) = files.stat(&files.layout().handoff()) else {
+            return Self::Unknown;
+        };
         let hashed = stamp.filter(|stamp| stamp.kind == FileKind::File && stamp.size <= HASHED);
         let bytes = hashed.and_then(|_| files.read(&files.layout().handoff()).ok().flatten());
-        Self {
+        Self::Known {
             stamp,
             hash: bytes.map(|bytes| Sha256::digest(&bytes).into()),
         }
@@ -41,7 +48,12 @@ impl Baseline {
     /// A file that was written in this very tick of the clock could be written again, with the same words,
     /// within the same one, and nothing would tell.
     fn outwait_the_clock(&self) {
-        let Some(stamp) = self.stamp else { return };
+        let Self::Known {
+            stamp: Some(stamp), ..
+        } = self
+        else {
+            return;
+        };
         let ahead = || stamp.mtime_ns - pod_process::file_clock_ns();
         // One from the future is not waited for: it is no tick away.
         while (0..LONGEST_TICK_NS).contains(&ahead()) {
@@ -59,7 +71,15 @@ impl Baseline {
         let Some(stamp) = stamp else {
             return Declaration::NotWritten;
         };
-        if Some(stamp) == self.stamp && (self.hash.is_none() || Self::look(files).hash == self.hash) {
+        let untouched = match self {
+            Self::Unknown => true,
+            Self::Known {
+                stamp: before,
+                hash: None,
+            } => *before == Some(stamp),
+            Self::Known { stamp: before, .. } => *before == Some(stamp) && Self::look(files) == *self,
+        };
+        if untouched {
             return Declaration::NotWritten;
         }
         let what = match stamp.kind {

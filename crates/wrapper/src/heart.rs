@@ -22,7 +22,7 @@ pub(crate) struct Heart {
 impl Heart {
     pub(crate) fn new(files: &PodFiles, interval: Duration) -> Self {
         let heart = Self {
-            file: files.open(&files.layout().heartbeat(), OpenKind::Write).ok(),
+            file: files.open(&files.layout().heartbeat(), OpenKind::Overwrite).ok(),
             interval,
         };
         heart.beat();
@@ -32,7 +32,11 @@ impl Heart {
     /// A beat that fails is one that podd misses: there is nothing else to do about it.
     pub(crate) fn beat(&self) {
         if let Some(file) = &self.file {
-            let _beaten = file.write_all_at(format!("{}\n", now().as_millis()).as_bytes(), 0);
+            let written = file.write_all_at(format!("{}\n", now().as_millis()).as_bytes(), 0);
+            if written.is_err() {
+                // The first beat of all, on a disk that has become full: the time is what counts.
+                let _stamped = file.set_modified(std::time::SystemTime::now());
+            }
         }
     }
 

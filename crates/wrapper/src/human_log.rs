@@ -16,6 +16,8 @@ const PIECE: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct HumanLog {
     file: Option<File>,
+    /// What was said since the last flush: many short lines are one write.
+    pending: Vec<u8>,
     /// Whether the last byte written is a newline.
     at_line_start: bool,
     /// A character of stderr whose last bytes are still to come.
@@ -34,6 +36,7 @@ impl HumanLog {
         };
         Self {
             file,
+            pending: Vec::new(),
             at_line_start: true,
             stderr_partial: Vec::new(),
             unfinished: String::new(),
@@ -48,6 +51,7 @@ impl HumanLog {
         self.start_line();
         self.write(escaped(line.trim_end_matches('\n')).as_bytes());
         self.start_line();
+        self.flush();
     }
 
     /// Writes whole lines of text.
@@ -94,6 +98,7 @@ impl HumanLog {
             self.text(&unfinished);
         }
         self.start_line();
+        self.flush();
     }
 
     /// What it lacks.
@@ -134,14 +139,26 @@ impl HumanLog {
     fn write(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         self.at_line_start = *last == b'\n';
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() >= PIECE {
+            self.flush();
+        }
+    }
+
+    /// Hands on what was said. Whoever reads along sees it only then.
+    pub(crate) fn flush(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
         let written = match &mut self.file {
-            Some(file) => file.write_all(bytes),
+            Some(file) => file.write_all(&self.pending),
             None => Err(std::io::ErrorKind::NotFound.into()),
         };
         if let Err(error) = written {
-            self.missing += bytes.len() as u64;
+            self.missing += self.pending.len() as u64;
             self.cause.get_or_insert_with(|| error.to_string());
         }
+        self.pending.clear();
     }
 }
 

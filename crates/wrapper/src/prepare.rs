@@ -277,11 +277,15 @@ fn program(
     let name = match (named, adapter.program()) {
         (Some(name), _) => name,
         (None, ProgramPlan::Named(name)) => name.into(),
-        (None, ProgramPlan::Podctl) => {
-            let podctl =
-                pod_process::sibling("podctl").map_err(|error| StartFailure::Missing(error.to_string()))?;
-            podctl.path.into()
-        }
+        (None, ProgramPlan::Podctl) => match pod_process::sibling("podctl") {
+            Ok(podctl) if podctl.arg0.is_none() => podctl.path.into(),
+            Ok(_) => {
+                return Err(StartFailure::Missing(
+                    "there is no podctl beside pod-wrapper".to_owned(),
+                ));
+            }
+            Err(error) => return Err(StartFailure::Missing(error.to_string())),
+        },
         (None, ProgramPlan::FromDefinition) => {
             let why = format!("its definition names no `binary`, and {variable} is not set");
             return Err(StartFailure::Missing(why));

@@ -60,12 +60,14 @@ impl Streams {
             ..
         } = self;
         framer.feed(piece, |line| read_line(reader, human, stdout_tail, &line));
+        human.flush();
     }
 
     pub(crate) fn stderr(&mut self, piece: &[u8]) {
         self.bytes += piece.len() as u64;
         self.stderr_tail.push(piece);
         self.human.stderr(piece);
+        self.human.flush();
     }
 
     /// Ends what has no end: a last line without its newline, a message that was never finished.
