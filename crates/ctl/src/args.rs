@@ -1,6 +1,5 @@
 //! The command line, as types. The doc comments are the help.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -104,9 +103,9 @@ pub(crate) enum Command {
     /// Be the agent of `podctl demo`
     #[command(hide = true)]
     DemoAgent {
-        /// What its definition adds; none of it is used.
-        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        ignored: Vec<OsString>,
+        /// How long it thinks between two messages
+        #[arg(long, value_name = "DUR")]
+        pace: Option<Span>,
     },
 }
 
@@ -418,4 +417,7 @@ pub(crate) struct Demo {
     /// Keep its home and project, to look around
     #[arg(long)]
     pub(crate) keep: bool,
+    /// How long its agent thinks between two messages
+    #[arg(long, value_name = "DUR", hide = true)]
+    pub(crate) pace: Option<Span>,
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use pod_core::{By, CancelEffect, Current, Liveness, PodId, PodRecord, PodState};
-use pod_process::{Handle, Identity, Sig};
-use pod_reconcile::{Settled, settle_dead};
+use pod_core::{By, CancelEffect, Liveness, PodId, PodRecord, PodState};
+use pod_process::{Handle, Sig};
+use pod_reconcile::{Settled, identity_of, settle_dead};
 
 use crate::args::Cancel;
 use crate::context::{self, Context, LOCK_WAIT};
@@ -48,7 +48,7 @@ fn signal(context: &Context, record: &PodRecord) -> Result<(), Fault> {
     let Some(current) = &record.current else {
         return settle(context, record);
     };
-    match identity(current).liveness() {
+    match identity_of(current).liveness() {
         Liveness::Alive => {
             let told = Handle::of(current.pid, current.start_ticks)
                 .and_then(|handle| handle.map_or(Ok(false), |handle| handle.signal(Sig::TERM)));
@@ -73,15 +73,6 @@ fn signal(context: &Context, record: &PodRecord) -> Result<(), Fault> {
             ));
             Ok(())
         }
-    }
-}
-
-fn identity(current: &Current) -> Identity {
-    Identity {
-        pid: current.pid,
-        start_ticks: current.start_ticks,
-        boot_id: current.boot_id.clone(),
-        pid_ns: current.pid_ns,
     }
 }
 

@@ -5,12 +5,14 @@ use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use pod_config::{AgentStore, Config, ConfigError};
-use pod_core::{AgentDefinition, AgentName, HomeLayout, Liveness, PodId, PodRecord, Policy, Timestamp};
+use pod_core::{AgentDefinition, AgentName, HomeLayout, Liveness, PodId, PodRecord, Policy};
 use pod_process::Identity;
 use pod_registry::Registry;
+
+pub(crate) use pod_reconcile::now;
 
 use crate::fault::Fault;
 
@@ -141,12 +143,6 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
 /// Whether this runs inside a wake-up.
 pub(crate) fn inside_wake_up() -> bool {
     variable("AGENTS_POD_WAKE_TOKEN").is_some()
-}
-
-/// The time, for records and for showing.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// Draws characters for names that must not meet.

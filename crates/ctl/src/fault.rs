@@ -99,6 +99,19 @@ impl Fault {
         }
     }
 
+    /// It and its causes on one line.
+    pub(crate) fn one_line(&self) -> String {
+        let mut parts = vec![self.message.as_str()];
+        parts.extend(self.causes.iter().map(String::as_str));
+        parts.dedup();
+        parts.join(": ")
+    }
+
+    /// What to do about it.
+    pub(crate) fn way_out(&self) -> &str {
+        &self.hint
+    }
+
     /// What the shell is told.
     pub(crate) fn exit(&self) -> Exit {
         self.exit

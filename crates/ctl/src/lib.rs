@@ -5,19 +5,30 @@
 
 #![forbid(unsafe_code)]
 
+mod agent;
 mod args;
 mod cancel;
+mod change;
+mod config;
 mod context;
+mod demo;
+mod doctor;
 mod fault;
+mod handoff;
 mod logs;
 mod ls;
+mod papers;
+mod plan;
 mod podd_note;
+mod rm;
+mod send;
 mod show;
 mod spawn;
 mod table;
 mod ui;
 mod usage;
 mod wait;
+mod wake;
 mod watch;
 mod words;
 
@@ -28,15 +39,16 @@ use clap::Parser as _;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
-use crate::fault::{Ended, Exit, Fault, Stop};
+use crate::fault::{Ended, Exit, Stop};
 use crate::usage::Parsed;
 
 /// Runs podctl with `args`, its own name not among them.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let line = std::iter::once(OsString::from("podctl")).chain(args);
+    let args: Vec<OsString> = args.into_iter().collect();
+    let line = std::iter::once(OsString::from("podctl")).chain(args.iter().cloned());
     let ended = match Cli::try_parse_from(line) {
         Ok(cli) => run(cli),
-        Err(error) => match usage::parsed(&error) {
+        Err(error) => match usage::parsed(&error, &args) {
             Parsed::Answer(text) => ui::answer(&text).map(|()| Exit::Done),
             Parsed::Wrong(fault) => Err(fault.into()),
         },
@@ -66,7 +78,21 @@ fn run(cli: Cli) -> Ended {
         Command::Cancel(args) => cancel::run(&context, &args),
         Command::Logs(args) => logs::run(&context, &args),
         Command::Wait(args) => wait::run(&context, &args),
-        _ => Err(Fault::new("this command is not built yet", "wait for the next version").into()),
+        Command::Wake(args) => wake::run(&context, &args),
+        Command::Park(args) => change::park(&context, &args),
+        Command::Resume(args) => change::resume(&context, &args),
+        Command::Edit(args) => change::edit(&context, &args),
+        Command::Send(args) => send::run(&context, &args),
+        Command::Rm(args) => rm::run(&context, &args),
+        Command::Plan(format) => plan::run(&context, format),
+        Command::Agent { command } => agent::run(&context, &command),
+        Command::Config { command } => config::run(&context, &command),
+        Command::Handoff(args) => handoff::run(&context, &args),
+        Command::Completions { shell } => papers::completions(shell),
+        Command::Man { dir } => papers::man(&dir),
+        Command::Doctor(format) => doctor::run(&context, format),
+        Command::Demo(args) => demo::run(&args),
+        Command::DemoAgent { pace } => demo::agent::run(pace.map(|pace| pace.0)),
     }
 }
 

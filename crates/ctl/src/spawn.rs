@@ -4,7 +4,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use pod_core::{By, ParkCode, PodId, PodLayout, PodRecord, PodState, PolicyOverrides, SCHEMA_VERSION};
+use pod_core::{By, ParkCode, PodId, PodLayout, PodRecord, PolicyOverrides};
 use pod_disk::{DiskError, Durability};
 use pod_reconcile::PodFiles;
 use pod_registry::{ReadError, Registry, RegistryError};
@@ -140,28 +140,7 @@ fn record(
     park: bool,
 ) -> Result<PodRecord, Fault> {
     let now = context::now();
-    let mut record = PodRecord {
-        schema_version: SCHEMA_VERSION,
-        id,
-        project,
-        goal,
-        state: PodState::Idle,
-        created_at: now,
-        updated_at: now,
-        policy,
-        parked: None,
-        current: None,
-        cancel: None,
-        kill_intent: None,
-        next_wake_at: Some(now),
-        streak: 0,
-        wake_up_count: 0,
-        wake_ups: Vec::new(),
-        streak_since: 0,
-        held_wake_ups: 0,
-        usage_total: None,
-        extra: Default::default(),
-    };
+    let mut record = PodRecord::new(id, project, goal, policy, now);
     if park {
         let parked = record.park(ParkCode::Operator, None, By::Operator, now);
         parked.map_err(|error| Fault::of("cannot park the pod", &error))?;
@@ -170,7 +149,7 @@ fn record(
 }
 
 /// Makes the pod's files and its record, under its lock. The record is what makes it a pod.
-fn create(registry: &Registry, record: &PodRecord) -> Result<(), Fault> {
+pub(crate) fn create(registry: &Registry, record: &PodRecord) -> Result<(), Fault> {
     let id = &record.id;
     let cannot = || format!("cannot spawn pod `{id}`");
     let locked = registry

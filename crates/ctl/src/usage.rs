@@ -1,8 +1,12 @@
 //! What the parser of the command line says, in the form that every error has.
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
+use std::ffi::OsString;
 
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::args::Cli;
 use crate::fault::Fault;
 
 /// What a command line that names no work to do comes to.
@@ -15,7 +19,7 @@ pub(crate) enum Parsed {
 }
 
 /// Takes the parser's error apart.
-pub(crate) fn parsed(error: &clap::Error) -> Parsed {
+pub(crate) fn parsed(error: &clap::Error, args: &[OsString]) -> Parsed {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let styled = error.render();
@@ -26,7 +30,7 @@ pub(crate) fn parsed(error: &clap::Error) -> Parsed {
             };
             Parsed::Answer(text)
         }
-        kind => Parsed::Wrong(Fault::usage(message(error, kind), hint(error))),
+        kind => Parsed::Wrong(Fault::usage(message(error, kind), hint(error, args))),
     }
     .with_cause(error)
 }
@@ -88,7 +92,7 @@ fn message(error: &clap::Error, kind: ErrorKind) -> String {
     }
 }
 
-fn hint(error: &clap::Error) -> String {
+fn hint(error: &clap::Error, args: &[OsString]) -> String {
     let nearest = [
         ContextKind::SuggestedArg,
         ContextKind::SuggestedSubcommand,
@@ -102,33 +106,40 @@ fn hint(error: &clap::Error) -> String {
     if let Some(valid) = context(error, ContextKind::ValidValue).filter(|valid| !valid.is_empty()) {
         return format!("write `{valid}`");
     }
-    let usage = context(error, ContextKind::Usage).unwrap_or_default();
-    let command: Vec<&str> = usage
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .skip_while(|word| *word != "podctl")
-        .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-'))
-        .collect();
-    match command.as_slice() {
+    match command(args).as_slice() {
         [] => "`podctl --help` shows every command".to_owned(),
-        [_] => "`podctl --help` shows every command".to_owned(),
-        words => format!("`{} --help` says how it is used", words.join(" ")),
+        words => format!("`podctl {} --help` says how it is used", words.join(" ")),
     }
+}
+
+/// The command that a command line means, as far as it means one.
+fn command(args: &[OsString]) -> Vec<String> {
+    let mut at = Cli::command();
+    let mut words = Vec::new();
+    let mut args = args.iter().filter_map(|arg| arg.to_str());
+    while let Some(arg) = args.next() {
+        if arg == "--home" {
+            args.next();
+        } else if let Some(found) = at.find_subcommand(arg).cloned() {
+            words.push(arg.to_owned());
+            at = found;
+        } else if !arg.starts_with('-') {
+            break;
+        }
+    }
+    words
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
 
-    use crate::args::Cli;
-
     use super::*;
 
     fn wrong(args: &[&str]) -> String {
         let error = Cli::try_parse_from(std::iter::once("podctl").chain(args.iter().copied())).unwrap_err();
-        match parsed(&error) {
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        match parsed(&error, &args) {
             Parsed::Wrong(fault) => {
                 assert_eq!(fault.exit().code(), 2);
                 fault.text()
@@ -185,7 +196,7 @@ mod tests {
     fn help_and_version_are_answers() {
         for args in [["podctl", "--help"], ["podctl", "--version"], ["podctl", "-h"]] {
             let error = Cli::try_parse_from(args).unwrap_err();
-            assert!(matches!(parsed(&error), Parsed::Answer(_)), "{args:?}");
+            assert!(matches!(parsed(&error, &[]), Parsed::Answer(_)), "{args:?}");
         }
     }
 
@@ -203,6 +214,6 @@ mod tests {
             }
             command.get_subcommands().for_each(check);
         }
-        check(&<Cli as clap::CommandFactory>::command());
+        check(&Cli::command());
     }
 }

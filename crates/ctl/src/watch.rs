@@ -23,9 +23,12 @@ impl Watch {
     /// Watches the directories themselves, and not what is below their children.
     pub(crate) fn on(directories: &[&Path]) -> Self {
         let (send, notices) = channel();
-        let notify = move |_notice: notify::Result<notify::Event>| {
-            // Whoever waited may have gone.
-            let _delivered = send.send(());
+        let notify = move |notice: notify::Result<notify::Event>| {
+            // Our own looks are reported as well, and would be a reason to look again.
+            if notice.map_or(true, |event| !event.kind.is_access()) {
+                // Whoever waited may have gone.
+                let _delivered = send.send(());
+            }
         };
         let mut watch = Self {
             watcher: notify::recommended_watcher(notify).ok(),
@@ -56,5 +59,34 @@ impl Watch {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK_AGAIN_BLIND.min(at_most)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_change_is_noticed_and_a_look_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("record.json");
+        fs::write(&file, "one").unwrap();
+        let watch = Watch::on(&[directory.path()]);
+        assert!(!watch.blind);
+        fs::read(&file).unwrap();
+        let noticed = watch.notices.recv_timeout(Duration::from_millis(200));
+        assert_eq!(noticed, Err(RecvTimeoutError::Timeout));
+        fs::write(&file, "two").unwrap();
+        watch.notices.recv_timeout(Duration::from_secs(30)).unwrap();
+    }
+
+    #[test]
+    fn where_nothing_can_be_watched_it_looks_more_often() {
+        let directory = tempfile::tempdir().unwrap();
+        let watch = Watch::on(&[&directory.path().join("none")]);
+        assert!(watch.blind);
+        watch.wait(Duration::from_millis(1));
     }
 }

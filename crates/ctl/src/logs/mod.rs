@@ -16,7 +16,9 @@ use crate::fault::{Ended, Exit, Fault};
 use crate::ui;
 use crate::watch::Watch;
 
-use source::{LogFile, Sink};
+pub(crate) use human::harmless;
+pub(crate) use lines::{Collector, begins};
+pub(crate) use source::{LogFile, Sink};
 
 /// How many lines of the human log are shown if nobody says.
 const SHOWN: usize = 100;

@@ -1,0 +1,116 @@
+//! `podctl rm`: forgets pods that are over.
+
+use std::path::Path;
+
+use pod_core::{PodId, PodLayout, PodRecord, WAVES};
+use pod_disk::{DiskError, FileKind};
+use pod_reconcile::{PodFiles, take_wake_lock};
+
+use crate::args::Rm;
+use crate::context::{Context, LOCK_WAIT};
+use crate::fault::{Ended, Exit, Fault};
+use crate::{each, ui};
+
+/// Removes pods.
+pub(crate) fn run(context: &Context, args: &Rm) -> Ended {
+    each(&args.pods.ids, |id| {
+        let record = forget(context, id)?;
+        if args.purge {
+            purge(&record)?;
+        } else if PodLayout::new(&record.project, id).root().exists() {
+            let root = PodLayout::new(&record.project, id).root().to_owned();
+            ui::note(&format!(
+                "its files stay, and its id stays taken: `{}`",
+                pod_disk::shown(&root)
+            ));
+        }
+        Ok(Exit::Done)
+    })
+}
+
+fn forget(context: &Context, id: &PodId) -> Result<PodRecord, Fault> {
+    let cannot = format!("cannot remove pod `{id}`");
+    let registry = context.registry()?;
+    let locked = registry
+        .lock(id, LOCK_WAIT)
+        .map_err(|error| Fault::of(&cannot, &error))?;
+    let record = locked.read().map_err(|error| Fault::of(&cannot, &error))?;
+    if !record.state.is_terminal() {
+        let hint = format!("cancel it first: `podctl cancel --wait {id}`");
+        return Err(Fault::new(cannot, hint).caused_by(format!("pod `{id}` is {}", record.state)));
+    }
+    if record.current.is_some() || winds_down(&record) {
+        let hint = format!("wait for it: `podctl cancel --wait {id}`");
+        return Err(Fault::new(cannot, hint).caused_by("something of it is still running"));
+    }
+    locked.remove().map_err(|error| Fault::of(&cannot, &error))?;
+    Ok(record)
+}
+
+/// Whether the wrapper of its last wake-up has not gone yet.
+fn winds_down(record: &PodRecord) -> bool {
+    let files = PodFiles::new(&record.project, &record.id);
+    // Asking makes the pod's directory, so one that is gone is not asked for.
+    files.layout().wake_lock().exists() && matches!(take_wake_lock(&files), Ok(None))
+}
+
+/// Removes a pod's directory with all that is in it, and follows no symlink.
+fn purge(record: &PodRecord) -> Result<(), Fault> {
+    let layout = PodLayout::new(&record.project, &record.id);
+    let root = layout.root();
+    let failed = |error: DiskError| {
+        let shown = pod_disk::shown(root);
+        let mut fault = Fault::new(
+            format!("pod `{}` is removed, but not its directory", record.id),
+            format!("remove `{shown}` by hand"),
+        );
+        fault = fault.because(&error);
+        fault
+    };
+    debug_assert_ne!(record.id.as_str(), WAVES, "an id is checked when it is read");
+    let found = pod_disk::stat_below(Path::new(&record.project), &layout.below(root));
+    match found {
+        Err(error) if error.is_missing() => Ok(()),
+        Err(error) => Err(failed(error)),
+        Ok(None) => Ok(()),
+        Ok(Some(stamp)) if stamp.kind == FileKind::Dir => {
+            std::fs::remove_dir_all(root).map_err(|error| failed(DiskError::new("remove", root, error)))
+        }
+        Ok(Some(_)) => Err(failed(DiskError::new(
+            "remove",
+            root,
+            std::io::ErrorKind::NotADirectory,
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use crate::words::tests::record;
+
+    use super::*;
+
+    #[test]
+    fn a_purge_removes_one_directory_and_follows_no_symlink() {
+        let directory = tempfile::tempdir().unwrap();
+        let (project, elsewhere) = (directory.path().join("p"), directory.path().join("e"));
+        let mut pod = record();
+        pod.project = project.to_str().unwrap().to_owned();
+        let layout = PodLayout::new(&pod.project, &pod.id);
+        std::fs::create_dir_all(layout.docs()).unwrap();
+        std::fs::create_dir_all(elsewhere.join("kept")).unwrap();
+        symlink(&elsewhere, layout.docs().join("link")).unwrap();
+        purge(&pod).unwrap();
+        assert!(!layout.root().exists() && layout.base().exists());
+        purge(&pod).unwrap();
+
+        std::fs::remove_dir(layout.base()).unwrap();
+        std::fs::create_dir(elsewhere.join(pod.id.as_str())).unwrap();
+        symlink(&elsewhere, layout.base()).unwrap();
+        assert!(purge(&pod).unwrap_err().text().contains("by hand"));
+        symlink(&elsewhere, project.join("x")).unwrap();
+        assert!(elsewhere.join("kept").exists() && elsewhere.join(pod.id.as_str()).exists());
+    }
+}
