@@ -87,8 +87,7 @@ fn nothing_is_started_on_a_full_disk_until_there_is_space() {
     let filler = env.home().join("filler");
     fs::write(&filler, vec![0; 3 << 20]).unwrap();
     let before = env.record("p");
-    let podd = env.podd();
-    podd.term().code(0);
+    env.pass();
     assert_eq!(env.record("p"), before);
     // Now to the last byte: what cannot be written is not started, and no record is harmed.
     env.configure(&[]);
@@ -114,6 +113,10 @@ fn a_podd_that_waits_for_space_starts_when_it_is_there() {
     let filler = env.home().join("filler");
     fs::write(&filler, vec![0; 3 << 20]).unwrap();
     let podd = env.podd();
+    podd.signal(Signal::SIGHUP);
+    wait_until("it has passed and listens", LONG, || {
+        podd.log().contains("read again")
+    });
     assert_eq!(env.record("p")["wakeUpCount"], 0);
     fs::remove_file(&filler).unwrap();
     // A person who has made room need not wait for the next regular pass.
