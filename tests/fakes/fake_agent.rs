@@ -1,7 +1,7 @@
 //! A scripted agent: it does what a file says, the same each time.
 //!
-//! `$FAKE_AGENT_SCRIPT` names the file. Where `<file>.<n>` exists and `$AGENTS_POD_WAKEUP_N` is `n`, that one
-//! is taken. A script is one command a line; blank lines and lines that begin with `#` mean nothing, and a
+//! `$FAKE_AGENT_SCRIPT` names the file. Where `<file>.<id>` exists for the pod's id, or `<file>.<n>` for the
+//! wake-up's number, that one is taken, the pod's first. A script is one command a line; blank lines and lines that begin with `#` mean nothing, and a
 //! line `[name]` begins a section that `spawn` runs in a process of its own. Behind its last command the
 //! program exits with 0. Relative paths are taken from the directory of the script. The command line is
 //! ignored (so it can stand in for any agent), but for `--version`.

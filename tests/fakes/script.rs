@@ -69,12 +69,18 @@ impl Script {
     pub(crate) fn load() -> Result<Self, Failure> {
         let named = std::env::var_os("FAKE_AGENT_SCRIPT");
         let named = PathBuf::from(named.ok_or_else(|| bad("FAKE_AGENT_SCRIPT is not set"))?);
-        let numbered = std::env::var("AGENTS_POD_WAKEUP_N").ok().map(|n| {
-            let mut path = named.clone().into_os_string();
-            path.push(format!(".{n}"));
-            PathBuf::from(path)
-        });
-        let file = numbered.filter(|path| path.exists()).unwrap_or(named);
+        // The pod's own script beats the wake-up's, and that the one for all.
+        let own = ["AGENTS_POD_POD_ID", "AGENTS_POD_WAKEUP_N"]
+            .into_iter()
+            .filter_map(|name| {
+                let mut path = named.clone().into_os_string();
+                path.push(format!(".{}", std::env::var(name).ok()?));
+                Some(PathBuf::from(path))
+            });
+        let file = own
+            .into_iter()
+            .find(|path| path.exists())
+            .unwrap_or_else(|| named.clone());
         let text = fs::read_to_string(&file).map_err(|error| bad(format!("{}: {error}", file.display())))?;
         Ok(Self { file, text })
     }

@@ -153,14 +153,31 @@ impl TestEnv {
         fs::write(self.scratch().join(format!("script.{n}")), script).expect("scratch takes a script");
     }
 
+    /// Gives the fake agent another script for the wake-ups of one pod.
+    pub fn fake_pod(&self, id: &str, script: &str) {
+        fs::write(self.scratch().join(format!("script.{id}")), script).expect("scratch takes a script");
+    }
+
     /// Writes agents.toml with one definition; `more` is further lines of it.
     pub fn define(&self, name: &str, kind: &str, binary: &Path, more: &str) {
+        let text = self.definition(name, kind, binary, more);
+        fs::write(self.home().join("agents.toml"), text).expect("the home takes its definitions");
+    }
+
+    /// Adds a definition of the fake agent, as a pi, to agents.toml.
+    pub fn define_also(&self, name: &str, more: &str) {
+        let file = self.home().join("agents.toml");
+        let before = fs::read_to_string(&file).unwrap_or_default();
+        let text = self.definition(name, "pi", &self.programs.fake_agent, more);
+        fs::write(file, before + &text).expect("the home takes its definitions");
+    }
+
+    fn definition(&self, name: &str, kind: &str, binary: &Path, more: &str) -> String {
         let script = self.scratch().join("script");
-        let text = format!(
+        format!(
             "[agents.{name}]\ntype = \"{kind}\"\nbinary = {binary:?}\n{more}\n\
              [agents.{name}.env]\nFAKE_AGENT_SCRIPT = {script:?}\nPI_OFFLINE = \"1\"\n"
-        );
-        fs::write(self.home().join("agents.toml"), text).expect("the home takes its definitions");
+        )
     }
 
     /// A command in the project with this environment's variables and no others.
@@ -232,6 +249,19 @@ impl TestEnv {
         Podd::start(self)
     }
 
+    /// Makes one pass of podd.
+    #[track_caller]
+    pub fn pass(&self) {
+        self.start(&self.programs.podd, &["--once"]).finish().code(0);
+    }
+
+    /// A command with no variable but the one that marks what belongs to this environment.
+    pub fn bare_command(&self, program: &Path) -> Command {
+        let mut command = self.command(program);
+        command.env_clear().env(MARK, &self.mark);
+        command
+    }
+
     /// Starts a wrapper.
     pub fn wrapper(&self, id: &str, args: &[&str]) -> Running {
         let all: Vec<&str> = std::iter::once(id).chain(args.iter().copied()).collect();
@@ -270,6 +300,16 @@ impl TestEnv {
     #[track_caller]
     pub fn record(&self, id: &str) -> Value {
         read_json(&self.record_file(id))
+    }
+
+    /// Edits a pod's record by hand, under no lock: nothing else may be writing it.
+    #[track_caller]
+    pub fn edit_record(&self, id: &str, edit: impl FnOnce(&mut Value)) {
+        let mut record = self.record(id);
+        edit(&mut record);
+        let new = self.record_file(id).with_extension("edited");
+        fs::write(&new, record.to_string()).expect("the registry takes a file");
+        fs::rename(&new, self.record_file(id)).expect("the registry takes a record");
     }
 
     /// The entry of a pod's newest wake-up that has an outcome.

@@ -173,6 +173,12 @@ impl<'e> Podd<'e> {
     #[track_caller]
     pub fn term(self) -> Finished {
         self.running.signal(Signal::SIGTERM);
+        self.finish()
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn finish(self) -> Finished {
         self.running.finish()
     }
 

@@ -1,0 +1,111 @@
+//! Wrappers that do not answer and agents that do not get on.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+use pod_test_support::{LONG, TestEnv, process, wait_until};
+
+use crate::env;
+
+fn wrapper_pid(env: &TestEnv, id: &str) -> i32 {
+    let pid = env.record(id)["current"]["pid"].as_i64().expect("it is awake");
+    i32::try_from(pid).expect("a pid fits")
+}
+
+#[test]
+fn a_wedged_wrapper_is_ended_with_its_tree() {
+    let env = env();
+    env.configure(&[("wedgeAfter", "10"), ("maxFailures", "1")]);
+    env.fake(
+        "spawn group beside quiet\nspawn setsid apart quiet\nspawn double bare bare quiet\n\
+         await beside\nawait apart\nawait bare\npi header\npid agent\nsleep forever\n\
+         [beside]\nignore TERM\npid beside\nsleep forever\n\
+         [apart]\nignore TERM\npid apart\nsleep forever\n\
+         [bare]\nignore TERM\npid bare\nsleep forever",
+    );
+    env.spawn("p");
+    let _podd = env.podd();
+    env.wait_for_pid("agent");
+    process::signal(wrapper_pid(&env, "p"), Signal::SIGSTOP);
+    let record = env.wait_for_state("p", "parked");
+    assert_eq!(
+        (&record["wakeUps"][0]["outcome"], &record["wakeUps"][0]["reason"]),
+        (&"failed".into(), &"wedged".into())
+    );
+    assert_eq!(record["wakeUps"].as_array().map(Vec::len), Some(1));
+    for name in ["agent", "beside", "apart", "bare"] {
+        assert!(!env.lives(name), "`{name}` outlived the wake-up");
+    }
+    env.assert_nothing_lives("p");
+}
+
+#[test]
+fn a_wrapper_that_was_stopped_for_a_moment_goes_on() {
+    let env = env();
+    env.fake("pi header\ntouch up\nawait go\npi run Done.\nhandoff done");
+    env.spawn("p");
+    let _podd = env.podd();
+    env.wait_for_scratch("up");
+    let pid = wrapper_pid(&env, "p");
+    process::signal(pid, Signal::SIGSTOP);
+    wait_until("it has stopped", LONG, || {
+        process::look(pid).is_some_and(|seen| seen.state == 'T')
+    });
+    env.touch("go");
+    process::signal(pid, Signal::SIGCONT);
+    assert_eq!(env.wait_for_state("p", "done")["wakeUpCount"], 1);
+}
+
+/// The quiet pod is started when the others are up, and waited for until it was ended twice: by then each of
+/// the others has had the same silence, and more.
+#[test]
+fn a_quiet_tree_is_stalled_and_a_busy_one_is_not() {
+    let env = env();
+    env.configure(&[
+        ("stallTimeout", "1s"),
+        ("maxFailures", "2"),
+        ("backoffFirst", "10ms"),
+    ]);
+    env.fake("pi header\nappend ups one\nsleep forever");
+    // One works, in a process of its own; one only writes files in the project.
+    env.fake_pod("busy", "pi header\ntouch busy\nsh while :; do :; done");
+    env.fake_pod(
+        "writing",
+        "pi header\ntouch writing\nsh while :; do date +%N > written; sleep 0.2; done",
+    );
+    for id in ["busy", "writing"] {
+        env.spawn(id);
+    }
+    let _podd = env.podd();
+    env.wait_for_scratch("busy");
+    env.wait_for_scratch("writing");
+    let quiet = env.root().join("quiet");
+    fs::create_dir(&quiet).unwrap();
+    env.podctl(&[
+        "spawn",
+        "--project",
+        quiet.to_str().unwrap(),
+        "--id",
+        "p",
+        "Wait.",
+    ])
+    .ok();
+    let record = env.wait_for_state("p", "parked");
+    for entry in record["wakeUps"].as_array().unwrap() {
+        assert_eq!(
+            (&entry["outcome"], &entry["reason"]),
+            (&"failed".into(), &"progressless".into())
+        );
+        assert_eq!(entry["exit"]["sentBy"], "podd");
+    }
+    assert_eq!(record["wakeUpCount"], 2);
+    for id in ["busy", "writing"] {
+        let other = env.record(id);
+        assert_eq!(
+            (&other["state"], &other["wakeUpCount"]),
+            (&"active".into(), &1.into()),
+            "{id}"
+        );
+    }
+    env.assert_nothing_lives("p");
+}
