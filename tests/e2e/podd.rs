@@ -221,3 +221,20 @@ fn a_start_directory_that_is_gone_does_no_harm() {
     ends_done(&env, podd);
     assert!(!gone.exists());
 }
+
+#[test]
+fn a_podd_that_is_stopped_at_its_first_moment_ends_well() {
+    let env = env();
+    let identity = env.home().join("podd.json");
+    for _ in 0..20 {
+        let podd = env.start(&env.programs().podd, &[]);
+        // Looked for without a pause: the moment is short.
+        let since = std::time::Instant::now();
+        while !identity.exists() && since.elapsed() < LONG {
+            std::thread::yield_now();
+        }
+        podd.signal(Signal::SIGTERM);
+        podd.finish().code(0);
+        assert!(!identity.exists(), "its identity stays behind");
+    }
+}

@@ -104,10 +104,14 @@ impl Keeper {
         Ok(())
     }
 
+    /// Traps what [`forever`](Self::forever) listens to.
+    pub(crate) fn trap_signals() -> Result<Signals, Failure> {
+        Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD])
+            .map_err(|error| Failure::new(error, "are there file descriptors left?"))
+    }
+
     /// Keeps the home until it is told to stop. Running wake-ups go on.
-    pub(crate) async fn forever(mut self) -> Result<(), Failure> {
-        let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD]);
-        let mut signals = signals.map_err(|error| Failure::new(error, "are there file descriptors left?"))?;
+    pub(crate) async fn forever(mut self, mut signals: Signals) -> Result<(), Failure> {
         let (changed, mut changes) = mpsc::channel(1);
         let _watcher = self.watch(changed.clone());
         let watchdog = sd_notify::watchdog_enabled().map(|every| every / 2);

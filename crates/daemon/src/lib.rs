@@ -141,21 +141,25 @@ fn start(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let hint = error.hint();
         Failure::new(error, hint)
     })?;
-    let only = OnlyOne::take(&home)?;
-    logs::start(arguments.log_format);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(16)
         .build()
         .map_err(|error| Failure::new(error, "are there file descriptors left?"))?;
+    let signals = {
+        let _entered = runtime.enter();
+        // Trapped before anybody can see that we keep the home, so that being told to stop always ends us well.
+        (!arguments.once).then(Keeper::trap_signals).transpose()?
+    };
+    let only = OnlyOne::take(&home)?;
+    logs::start(arguments.log_format);
     let explicit = arguments.config.as_deref().map(std::path::absolute).transpose();
     let explicit = explicit.map_err(|error| Failure::new(error, "name an existing file with `--config`"))?;
     let keeper = Keeper::new(registry, config, explicit);
     let ended = runtime.block_on(async {
-        if arguments.once {
-            keeper.once().await
-        } else {
-            keeper.forever().await
+        match signals {
+            Some(signals) => keeper.forever(signals).await,
+            None => keeper.once().await,
         }
     });
     // What still settles a dead wake-up is taken up by the next podd.
