@@ -45,10 +45,6 @@ pub struct RealPi {
 impl RealPi {
     /// Looks for an installed pi. Where there is none this says so and returns `None`, unless
     /// `AGENTS_POD_REQUIRE_AGENTS=1` asks for a failure.
-    #[expect(
-        clippy::print_stderr,
-        reason = "whoever runs the tests is told what was left out"
-    )]
     pub fn find(version: PiVersion) -> Option<Self> {
         let found = Self::look(version);
         if found.is_none() {
