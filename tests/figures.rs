@@ -294,9 +294,8 @@ fn idle_podd() {
     );
     podd.kill().unwrap();
     podd.wait().unwrap();
-    for n in 0..7 {
-        Bench::run(bench.command(PODCTL).args(["cancel", &format!("p{n}"), "--wait"]));
-    }
+    let ids: Vec<String> = (0..7).map(|n| format!("p{n}")).chain(["p".to_owned()]).collect();
+    Bench::run(bench.command(PODCTL).args(["cancel", "--wait"]).args(ids));
 }
 
 fn main() {

@@ -60,7 +60,8 @@ pub(crate) fn edit(context: &Context, args: &Edit) -> Ended {
     let mut trial = context.read(id)?;
     apply(args, &mut trial)
         .map_err(|error| Fault::of(format!("cannot edit pod `{id}`"), &error).into_usage())?;
-    if let Some(agent) = &trial.policy.agent {
+    let named = args.agent.is_some() || args.sets.iter().any(|(key, _)| key == "agent");
+    if let Some(agent) = trial.policy.agent.as_ref().filter(|_| named) {
         context::defined(context, agent)?;
     }
     let running = update(context, id, "edit", |record| {

@@ -1,6 +1,6 @@
 //! podctl: its commands, and everything that it shows.
 //!
-//! A command reads and changes the world through the crates below, and comes to an [`Exit`](fault::Exit) or
+//! A command reads and changes the world through the crates below, and comes to an exit code or
 //! to a fault that names the thing, its causes and the way out. Printing is in `ui` alone.
 
 #![forbid(unsafe_code)]

@@ -60,12 +60,8 @@ fn purge(record: &PodRecord) -> Result<(), Fault> {
     let root = layout.root();
     let failed = |error: DiskError| {
         let shown = pod_disk::shown(root);
-        let mut fault = Fault::new(
-            format!("pod `{}` is removed, but not its directory", record.id),
-            format!("remove `{shown}` by hand"),
-        );
-        fault = fault.because(&error);
-        fault
+        let message = format!("pod `{}` is removed, but not its directory", record.id);
+        Fault::new(message, format!("remove `{shown}` by hand")).because(&error)
     };
     debug_assert_ne!(record.id.as_str(), WAVES, "an id is checked when it is read");
     let found = pod_disk::stat_below(Path::new(&record.project), &layout.below(root));

@@ -233,30 +233,12 @@ impl<'a> Wrapper<'a> {
 
     /// What it said, as our own error.
     fn refused(&self) -> Fault {
-        let text = self.output.text();
-        let said = |prefix: &str| {
-            let lines = text.lines().map(str::trim_start);
-            let found: Vec<&str> = lines.filter_map(|line| line.strip_prefix(prefix)).collect();
-            found
+        let how = match &self.ended {
+            Some(ExitStatus::Code(code)) => format!("it ended with code {code}"),
+            Some(ExitStatus::Signal(name)) => format!("it died of {name}"),
+            None => "it is still there".to_owned(),
         };
-        let hint = said("hint: ").first().map_or_else(
-            || format!("`podctl logs {}` may say more", self.args.id),
-            |hint| (*hint).to_owned(),
-        );
-        let fault = Fault::new(cannot(&self.args.id), hint);
-        let own = cannot(&self.args.id);
-        let errors = said("error: ").into_iter().filter(|error| *error != own);
-        let errors = errors.map(|error| error.strip_prefix(&format!("{own}: ")).unwrap_or(error));
-        let causes: Vec<&str> = errors.chain(said("caused by: ")).collect();
-        if causes.is_empty() {
-            let how = self
-                .ended
-                .as_ref()
-                .map(|status| format!("{status:?}"))
-                .unwrap_or_default();
-            return fault.caused_by(format!("pod-wrapper ended before it claimed a wake-up: {how}"));
-        }
-        causes.into_iter().fold(fault, Fault::caused_by)
+        refusal(&self.args.id, &self.output.text(), &how)
     }
 
     fn read(&self, registry: &Registry) -> Result<PodRecord, Fault> {
@@ -293,6 +275,27 @@ impl<'a> Wrapper<'a> {
     }
 }
 
+/// Puts what pod-wrapper said on stderr into an error of ours: its causes and its hint are kept.
+fn refusal(id: &PodId, text: &str, how: &str) -> Fault {
+    let own = cannot(id);
+    let said = |prefix: &'static str| {
+        text.lines()
+            .filter_map(move |line| line.trim_start().strip_prefix(prefix))
+    };
+    let hint = said("hint: ").next().map(str::to_owned);
+    let hint = hint.unwrap_or_else(|| format!("`podctl logs {id}` may say more"));
+    let errors = said("error: ").map(|error| error.strip_prefix(own.as_str()).unwrap_or(error));
+    let errors = errors
+        .map(|error| error.trim_start_matches([':', ' ']))
+        .filter(|error| !error.is_empty());
+    let causes: Vec<&str> = errors.chain(said("caused by: ")).collect();
+    let fault = Fault::new(&own, hint);
+    if causes.is_empty() {
+        return fault.caused_by(format!("pod-wrapper claimed no wake-up: {how}"));
+    }
+    causes.into_iter().fold(fault, Fault::caused_by)
+}
+
 /// Inside a wake-up nothing is started: podd does that, so that the new one is no part of this one's tree.
 fn make_due(context: &Context, args: &Wake) -> Ended {
     let id = &args.id;
@@ -325,4 +328,30 @@ fn make_due(context: &Context, args: &Wake) -> Ended {
     let n = if due { count + 1 } else { count };
     let verdict = wait::for_record(context, id, |record| record.entry(n).map(|entry| entry.verdict))?;
     told(id, n, verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_wrapper_said_is_kept() {
+        let id: PodId = "p".parse().unwrap();
+        let text = "error: cannot wake pod `p`\n  caused by: it is full\nhint: free some space\n";
+        assert_eq!(
+            refusal(&id, text, "").text(),
+            "error: cannot wake pod `p`\n  caused by: it is full\nhint: free some space\n"
+        );
+        let text = "error: cannot wake pod `p`: there is no directory `/x`\nhint: put it back\n";
+        assert!(
+            refusal(&id, text, "")
+                .text()
+                .contains("  caused by: there is no directory `/x`\n")
+        );
+        let silent = refusal(&id, "", "it died of SIGKILL").text();
+        assert!(
+            silent.contains("claimed no wake-up: it died of SIGKILL"),
+            "{silent}"
+        );
+    }
 }

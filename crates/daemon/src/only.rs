@@ -1,9 +1,11 @@
 //! One podd a home.
 
-use pod_core::{HomeLayout, SCHEMA_VERSION, Timestamp};
+use std::time::Duration;
+
+use pod_core::{HomeLayout, Liveness, SCHEMA_VERSION, Timestamp};
 use pod_disk::{FileLock, LockMode};
 use pod_process::Identity;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 
@@ -14,7 +16,25 @@ pub(crate) struct OnlyOne {
     _lock: FileLock,
 }
 
-#[derive(Serialize)]
+/// A podd that was killed while it started a wrapper leaves its lock to that child until the child's exec.
+const LINGERING: Duration = Duration::from_secs(3);
+
+/// Whether the podd that last said who it is still lives. One that cannot be told counts as alive.
+fn lives(home: &HomeLayout) -> bool {
+    let said = std::fs::read(home.podd_identity()).ok();
+    let file: Option<PoddFile> = said.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    file.is_some_and(|file| {
+        let identity = Identity {
+            pid: file.pid,
+            start_ticks: file.start_ticks,
+            boot_id: file.boot_id,
+            pid_ns: file.pid_ns,
+        };
+        !matches!(identity.liveness(), Liveness::Dead { .. })
+    })
+}
+
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PoddFile {
     schema_version: u32,
@@ -24,12 +44,13 @@ struct PoddFile {
     boot_id: String,
     pid_ns: u64,
     started_at: Timestamp,
-    version: &'static str,
+    version: String,
 }
 
 impl OnlyOne {
     pub(crate) fn take(home: &HomeLayout) -> Result<Self, Failure> {
-        let taken = FileLock::take(&home.podd_lock(), LockMode::Exclusive, std::time::Duration::ZERO);
+        let wait = if lives(home) { Duration::ZERO } else { LINGERING };
+        let taken = FileLock::take(&home.podd_lock(), LockMode::Exclusive, wait);
         let lock = taken.map_err(|error| {
             let hint = "one podd keeps a home; `podctl doctor` shows it, and `systemctl --user status podd` its unit";
             let error = anyhow::Error::new(error)
@@ -48,7 +69,7 @@ impl OnlyOne {
             boot_id: identity.boot_id,
             pid_ns: identity.pid_ns,
             started_at: pod_reconcile::now(),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let bytes = serde_json::to_vec_pretty(&file).map_err(|error| Failure::new(error, "this is a bug"))?;
         // The lock says that we run; the file only says who we are.

@@ -36,7 +36,7 @@ impl Human {
             }
             self.current = n;
         }
-        if self.complete {
+        if self.complete || self.wake_up.is_some_and(|wanted| wanted != self.current) {
             return Ok(());
         }
         let mut text = harmless(bytes);
@@ -83,16 +83,21 @@ impl Sink for Human {
     }
 
     fn begin(&mut self, file: &mut File, part: u64, start: u64) -> io::Result<()> {
-        let mut current = 0;
-        if start > 0 {
+        if start > part
+            && let Some(wanted) = self.wake_up
+        {
+            self.current = wanted;
+        } else if self.json && start > 0 {
+            // Only here a line has to say which wake-up it belongs to, and a long log is gone through for it.
+            let mut current = 0;
             beginnings(file, Some(start), |n, at| {
                 if at < start {
                     current = n;
                 }
                 at < start
             })?;
+            self.current = current;
         }
-        self.current = current;
         if start > part && !self.json {
             ui::note("only the last lines are shown; `-n all` shows everything");
         }

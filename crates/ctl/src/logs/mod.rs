@@ -13,8 +13,8 @@ use pod_reconcile::PodFiles;
 use crate::args::{Lines, Logs};
 use crate::context::Context;
 use crate::fault::{Ended, Exit, Fault};
-use crate::ui;
 use crate::watch::Watch;
+use crate::{ui, wait};
 
 pub(crate) use human::harmless;
 pub(crate) use lines::{Collector, begins};
@@ -34,14 +34,7 @@ pub(crate) fn run(context: &Context, args: &Logs) -> Ended {
         check_number(&record, n)?;
     }
     if args.events {
-        let wake_up = args.wake_up.unwrap_or(record.wake_up_count);
-        let mut sink = raw::Events::new(wake_up, args.format.json);
-        let log = LogFile::new(files, |layout| layout.events(wake_up));
-        let lines = args.lines.unwrap_or(Lines::All);
-        let of_last = args.wake_up.is_none();
-        return follow(context, args, log, &mut sink, lines, &|record| {
-            record.entry(wake_up).is_some() || (of_last && record.state.is_terminal())
-        });
+        return events(context, args, &record, &files);
     }
     let default = if args.wake_up.is_some() {
         Lines::All
@@ -62,6 +55,30 @@ pub(crate) fn run(context: &Context, args: &Logs) -> Ended {
             None => false,
         },
     )
+}
+
+/// Prints the events of one wake-up, or follows those of one after the other.
+fn events(context: &Context, args: &Logs, record: &PodRecord, files: &PodFiles) -> Ended {
+    let mut n = args.wake_up.unwrap_or(record.wake_up_count);
+    let mut lines = args.lines.unwrap_or(Lines::All);
+    loop {
+        let mut sink = raw::Events::new(n, args.format.json);
+        let log = LogFile::new(files.clone(), |layout| layout.events(n));
+        let over = |record: &PodRecord| record.entry(n).is_some() || record.wake_up_count > n;
+        let ended = follow(context, args, log, &mut sink, lines, &over)?;
+        if !args.follow || args.wake_up.is_some() {
+            return Ok(ended);
+        }
+        let next = wait::for_record(context, &args.id, |record| {
+            let more = record.wake_up_count > n;
+            (more || record.state.is_terminal()).then_some(more)
+        })?;
+        if !next {
+            return Ok(ended);
+        }
+        n += 1;
+        lines = Lines::All;
+    }
 }
 
 fn check_number(record: &PodRecord, n: u32) -> Result<(), Fault> {
