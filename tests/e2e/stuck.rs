@@ -73,23 +73,20 @@ fn a_quiet_tree_is_stalled_and_a_busy_one_is_not() {
         "writing",
         "pi header\ntouch writing\nsh while :; do date +%N > written; sleep 0.2; done",
     );
-    for id in ["busy", "writing"] {
-        env.spawn(id);
-    }
+    // Each in a project of its own, since a change of the project is a sign of life of every pod in it.
+    let spawn = |id: &str| {
+        let project = env.root().join(id);
+        fs::create_dir(&project).unwrap();
+        let project = project.to_str().unwrap();
+        env.podctl(&["spawn", "--project", project, "--id", id, "Do."])
+            .ok();
+    };
+    spawn("busy");
+    spawn("writing");
     let _podd = env.podd();
     env.wait_for_scratch("busy");
     env.wait_for_scratch("writing");
-    let quiet = env.root().join("quiet");
-    fs::create_dir(&quiet).unwrap();
-    env.podctl(&[
-        "spawn",
-        "--project",
-        quiet.to_str().unwrap(),
-        "--id",
-        "p",
-        "Wait.",
-    ])
-    .ok();
+    spawn("p");
     let record = env.wait_for_state("p", "parked");
     for entry in record["wakeUps"].as_array().unwrap() {
         assert_eq!(
