@@ -2,6 +2,7 @@
 
 mod arrows;
 mod cancel;
+mod crashes;
 mod declared;
 mod defects;
 mod podd;
