@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use nix::sys::signal::Signal;
-use pod_test_support::{LONG, Running, TestEnv, wait_until};
+use pod_test_support::{LONG, Running, TestEnv, say_skipped, wait_until};
 use serde_json::Value;
 
 use crate::env;
@@ -33,7 +33,7 @@ fn can_trace(env: &TestEnv) -> bool {
     command.args(["-c", "strace -o /dev/null true"]);
     let able = env.start_command(command).finish().code == Some(0);
     if !able {
-        eprintln!("skipped: strace is missing or may not trace");
+        say_skipped("strace is missing or may not trace");
     }
     able
 }

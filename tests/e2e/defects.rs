@@ -211,7 +211,7 @@ fn defect_10_a_goal_of_two_hundred_kilobytes_reaches_the_agent() {
 fn defect_11_a_full_disk_stops_no_agent() {
     let env = builder().project("small/project").build();
     let Some(_mounted) = Tmpfs::mount(&env.root().join("small"), 3 << 20) else {
-        eprintln!("skipped: this user may not mount a file system");
+        pod_test_support::say_skipped("this user may not mount a file system");
         return;
     };
     fs::create_dir(env.project()).unwrap();

@@ -1,5 +1,7 @@
 //! The end-to-end tests: the real programs in hermetic environments.
 
+#![expect(clippy::unwrap_used, reason = "a test says by its panic what was wrong")]
+
 mod arrows;
 mod cancel;
 mod crashes;

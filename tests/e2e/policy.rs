@@ -210,13 +210,8 @@ fn losses_are_continued_or_parked_as_the_policy_says() {
                 (&"lost".into(), &1.into())
             );
         } else {
-            assert_eq!(
-                record["wakeUps"][1]
-                    .get("warm")
-                    .and_then(Value::as_bool)
-                    .unwrap_or_default(),
-                false
-            );
+            let warm = record["wakeUps"][1].get("warm").and_then(Value::as_bool);
+            assert_ne!(warm, Some(true));
         }
     }
 }

@@ -123,3 +123,23 @@ fn a_pod_directory_that_leaves_its_project() {
     refused(&env, "p", &[]);
     assert!(!outside.join("wakeups/1").exists());
 }
+
+#[test]
+fn the_lock_of_a_wake_up_is_held_as_long_as_it_runs() {
+    let env = env();
+    env.fake("pi header\ntouch up\nawait go\npi run Done.\nhandoff done");
+    env.spawn("p");
+    let lock = env.pod_dir("p").join("wake.lock");
+    let is_free = || {
+        let file = fs::File::options().read(true).write(true).open(&lock);
+        file.expect("it stays for ever").try_lock().is_ok()
+    };
+    let wrapper = env.wrapper("p", &[]);
+    env.wait_for_scratch("up");
+    assert!(!is_free(), "somebody could have settled a wake-up that runs");
+    let shared = fs::File::open(&lock).unwrap().try_lock_shared();
+    assert!(shared.is_err(), "it is held alone");
+    env.touch("go");
+    wrapper.finish().code(0);
+    assert!(is_free());
+}

@@ -78,7 +78,7 @@ fn whoever_comes_at_the_same_instant_starts_one_wake_up() {
 fn nothing_is_started_on_a_full_disk_until_there_is_space() {
     let env = env();
     let Some(_mounted) = Tmpfs::mount(&env.home(), 4 << 20) else {
-        eprintln!("skipped: this user may not mount a file system");
+        pod_test_support::say_skipped("this user may not mount a file system");
         return;
     };
     env.configure(&[("minFreeDisk", "2MiB")]);
@@ -104,7 +104,7 @@ fn nothing_is_started_on_a_full_disk_until_there_is_space() {
 fn a_podd_that_waits_for_space_starts_when_it_is_there() {
     let env = env();
     let Some(_mounted) = Tmpfs::mount(&env.home(), 4 << 20) else {
-        eprintln!("skipped: this user may not mount a file system");
+        pod_test_support::say_skipped("this user may not mount a file system");
         return;
     };
     env.configure(&[("minFreeDisk", "2MiB")]);

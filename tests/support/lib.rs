@@ -19,4 +19,4 @@ pub use mount::Tmpfs;
 pub use programs::Programs;
 pub use real_pi::{PiVersion, RealPi};
 pub use running::{Finished, Podd, Running};
-pub use wait::{LONG, wait_for, wait_until};
+pub use wait::{LONG, say_skipped, wait_for, wait_until};

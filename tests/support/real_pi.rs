@@ -52,9 +52,7 @@ impl RealPi {
             let message = format!("real {name} is not installed: run tests/agents/install.sh");
             let required = env::var_os("AGENTS_POD_REQUIRE_AGENTS").is_some_and(|value| value == "1");
             assert!(!required, "{message}");
-            // Past the capture of passing tests, so that whoever reads the run knows what it did not do.
-            let _said =
-                std::io::Write::write_all(&mut std::io::stderr(), format!("skipped: {message}\n").as_bytes());
+            crate::say_skipped(&message);
         }
         found
     }

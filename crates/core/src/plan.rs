@@ -1,7 +1,7 @@
 //! One pass of podd as a function of the world and the time.
 
 use crate::{
-    AccountHold, KillCause, ParkCode, PodId, PodRecord, PodState, PodView, ProjectView, Pulse, Review,
+    AccountHold, By, KillCause, ParkCode, PodId, PodRecord, PodState, PodView, ProjectView, Pulse, Review,
     Timestamp, Usage, WakeMode, World, WrapperView, account_hold, budget_exhausted, next_mode, review,
 };
 
@@ -130,7 +130,10 @@ fn decide(world: &World, view: &PodView, now: Timestamp) -> Option<Verdict> {
         PodState::Parked => {
             let why = record.parked.as_ref().map_or_else(
                 || "it is parked".to_owned(),
-                |parked| format!("it is parked by the {} ({})", parked.by, parked.code),
+                |parked| match parked.by {
+                    By::Operator => "it is parked by the operator".to_owned(),
+                    By::Podd => format!("it is parked by podd ({})", parked.code),
+                },
             );
             Some(Verdict::Decided(Step::wait(view, why)))
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pod_core::{By, CancelEffect, Liveness, PodId, PodRecord, PodState};
-use pod_process::{Handle, Sig};
+use pod_process::Handle;
 use pod_reconcile::{Settled, identity_of, settle_dead};
 
 use crate::args::Cancel;
@@ -51,7 +51,7 @@ fn signal(context: &Context, record: &PodRecord) -> Result<(), Fault> {
     match identity_of(current).liveness() {
         Liveness::Alive => {
             let told = Handle::of(current.pid, current.start_ticks)
-                .and_then(|handle| handle.map_or(Ok(false), |handle| handle.signal(Sig::TERM)));
+                .and_then(|handle| handle.map_or(Ok(false), |handle| handle.ask_to_end()));
             match told {
                 Ok(true) => Ok(()),
                 // It has gone since.

@@ -8,7 +8,7 @@ use pod_core::{
     Action, By, Fence, KillCause, Liveness, ParkCode, PodId, PodRecord, Policy, Refusal, Step, Timestamp,
     WakeMode, error_chain, streak,
 };
-use pod_process::{Handle, Launched, Output, Sig};
+use pod_process::{Handle, Launched, Output};
 use pod_reconcile::{Settled, kill_wedged, liveness_of, settle_dead};
 use pod_registry::{Registry, UpdateError};
 use tracing::{debug, error, info, warn};
@@ -121,11 +121,8 @@ impl Actor {
         if liveness_of(seen) != Liveness::Alive {
             return;
         }
-        let told = Handle::of(current.pid, current.start_ticks).and_then(|held| {
-            held.map_or(Ok(false), |held| {
-                Ok(held.signal(Sig::TERM)? && held.signal(Sig::CONT)?)
-            })
-        });
+        let told = Handle::of(current.pid, current.start_ticks)
+            .and_then(|held| held.map_or(Ok(false), |held| held.ask_to_end()));
         match told {
             Ok(true) => {
                 info!(pod = %seen.id, wakeup = current.n, pid = current.pid, because, "wrapper told to end")

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 pub use rustix::process::Signal as Sig;
 
@@ -55,7 +55,7 @@ impl Handle {
     }
 
     /// Sends a signal. Returns whether there was still somebody to take it.
-    pub fn signal(&self, signal: Sig) -> io::Result<bool> {
+    pub fn signal(&self, signal: Signal) -> io::Result<bool> {
         match pidfd_send_signal(&self.fd, signal) {
             Ok(()) => Ok(true),
             Err(Errno::SRCH) => Ok(false),
@@ -63,8 +63,14 @@ impl Handle {
         }
     }
 
+    /// Asks it to end: SIGTERM, and SIGCONT behind it, without which a stopped process does not hear. Returns
+    /// whether there was still somebody to ask.
+    pub fn ask_to_end(&self) -> io::Result<bool> {
+        Ok(self.signal(Signal::TERM)? && self.signal(Signal::CONT)?)
+    }
+
     /// Sends a signal to the process group that it leads, also where the leader is a zombie.
-    pub fn signal_group(&self, signal: Sig) -> io::Result<bool> {
+    pub fn signal_group(&self, signal: Signal) -> io::Result<bool> {
         // The leader is not reaped while we hold the wake-up, so the group's number is still its own.
         let Some(raw) = Pid::from_raw(self.pid) else {
             return Ok(false);

@@ -58,13 +58,12 @@ pub fn sweep(
             let killed = met
                 .entry((process.pid(), process.start_ticks()))
                 .or_insert_with(|| {
-                    signal(process, Sig::TERM);
-                    // A stopped process takes SIGTERM only when it goes on.
-                    signal(process, Sig::CONT);
+                    let _asked = process.ask_to_end();
                     false
                 });
             if elapsed >= grace && !*killed {
-                signal(process, Sig::KILL);
+                // One that may not be signalled stays in the next look, and in the end among the survivors.
+                let _delivered = process.signal(Sig::KILL);
                 *killed = true;
             }
         }
@@ -79,11 +78,6 @@ pub fn sweep(
             },
         );
     }
-}
-
-fn signal(process: &Handle, signal: Sig) {
-    // One that may not be signalled stays in the next look, and in the end among the survivors.
-    let _delivered = process.signal(signal);
 }
 
 /// Waits until one of them ends, but not longer than `limit`.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use pod_disk::OpenKind;
@@ -43,18 +43,32 @@ impl Heart {
     /// Does something that may take longer than an interval, beating meanwhile.
     pub(crate) fn while_beating<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
-            let (done, wait) = std::sync::mpsc::channel();
+            let (done, wait) = mpsc::channel();
             scope.spawn(move || {
                 // Nobody waits any more only if we are gone.
                 let _sent = done.send(work());
             });
-            loop {
-                match wait.recv_timeout(self.interval) {
-                    Ok(value) => return value,
-                    Err(RecvTimeoutError::Timeout) => self.beat(),
-                    Err(RecvTimeoutError::Disconnected) => std::process::abort(),
-                }
-            }
+            self.wait_for(&wait)
         })
     }
+
+    /// Waits for what another thread does, beating meanwhile.
+    pub(crate) fn wait_for<T>(&self, work: &mpsc::Receiver<T>) -> T {
+        loop {
+            match work.recv_timeout(self.interval) {
+                Ok(value) => return value,
+                Err(RecvTimeoutError::Timeout) => self.beat(),
+                Err(RecvTimeoutError::Disconnected) => std::process::abort(),
+            }
+        }
+    }
+}
+
+/// Does something beside us; [`Heart::wait_for`] brings what it came to.
+pub(crate) fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
+    let (done, wait) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _sent = done.send(work());
+    });
+    wait
 }

@@ -37,7 +37,7 @@ use signal_hook_tokio::Signals;
 use crate::args::{Invocation, parse};
 use crate::claim::{Claimed, claim};
 use crate::conclude::{Before, End, conclude};
-use crate::heart::Heart;
+use crate::heart::{Heart, beside};
 use crate::refusal::Refused;
 use crate::run::{Runner, told_to_end};
 use crate::streams::Streams;
@@ -139,6 +139,9 @@ async fn see_through(claimed: &Claimed, home: &HomeLayout, mut signals: Signals)
         .files
         .create_dirs(&layout.wakeup(n))
         .and_then(|()| claimed.files.create_dirs(&layout.docs()));
+    // Looked at beside the preparation, which touches neither the documents nor the worktree.
+    let files = claimed.files.clone();
+    let before = beside(move || Before::take(&files));
     let preparation = prepare::prepare(claimed, home);
     let mut streams = Streams::open(&claimed.files, n);
     let shown = if preparation.agent.kind.is_empty() {
@@ -153,7 +156,7 @@ async fn see_through(claimed: &Claimed, home: &HomeLayout, mut signals: Signals)
     if let Err(error) = made {
         streams.human.note(&pod_core::error_chain(&error));
     }
-    let before = heart.while_beating(|| Before::take(&claimed.files));
+    let before = heart.wait_for(&before);
     let end_requested = told_to_end(&mut signals);
     let mut runner = Runner {
         claimed,

@@ -69,7 +69,7 @@ impl Podd {
         if let Some(current) = &record.current
             && let Ok(Some(wrapper)) = pod_process::Handle::of(current.pid, current.start_ticks)
         {
-            let _told = wrapper.signal(Sig::TERM);
+            let _told = wrapper.ask_to_end();
         }
         wait(|| {
             registry
