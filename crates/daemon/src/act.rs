@@ -149,15 +149,25 @@ impl Actor {
     }
 }
 
+/// What an attempt to settle came to.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// The outcome is in the record, or there was none to record.
+    Over,
+    /// It has to be made again.
+    Unfinished,
+}
+
 /// Settles a dead wake-up; of a wedged one first kills the wrapper. It takes as long as a sweep may.
-pub(crate) fn settle(registry: &Registry, seen: &PodRecord, policy: &Policy, wedged: bool) {
+pub(crate) fn settle(registry: &Registry, seen: &PodRecord, policy: &Policy, wedged: bool) -> Attempt {
     let pod: &PodId = &seen.id;
     let known = if wedged { kill_wedged(seen) } else { Ok(Vec::new()) };
     let known = match known {
         Ok(known) => known,
         Err(error) => {
             warn!(%pod, %error, "wedged wrapper could not be killed; the next pass tries again");
-            return;
+            return Attempt::Unfinished;
         }
     };
     let deadline = std::time::Instant::now() + Duration::from_secs(5);
@@ -183,16 +193,17 @@ pub(crate) fn settle(registry: &Registry, seen: &PodRecord, policy: &Policy, wed
                 swept,
             }) => {
                 info!(%pod, wakeup = n, outcome = %verdict, adopted, swept, "dead wake-up settled");
-                return;
+                return Attempt::Over;
             }
-            Ok(Settled::NothingToDo | Settled::StillHeld) => return,
+            Ok(Settled::NothingToDo) => return Attempt::Over,
+            Ok(Settled::StillHeld) => return Attempt::Unfinished,
             Ok(Settled::Unknown(why)) => {
                 warn!(%pod, why, "it cannot be told whether the wake-up runs; nothing was touched");
-                return;
+                return Attempt::Unfinished;
             }
             Err(error) => {
                 error!(%pod, error = %error_chain(&error), "dead wake-up could not be settled; the next pass tries again");
-                return;
+                return Attempt::Unfinished;
             }
         }
     }

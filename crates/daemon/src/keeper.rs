@@ -1,6 +1,6 @@
 //! The loop: something happens, a pass is made.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use notify::{RecursiveMode, Watcher as _};
 use pod_config::{AgentStore, Config};
 use pod_core::{Action, KillCause, PodId, PodRecord, PodState, PodView, Step, error_chain};
 use pod_process::{Handle, monotonic};
-use pod_reconcile::{Observation, Observer, PodFiles, take_wake_lock};
-use pod_registry::{Fault, Registry, Unreadable};
+use pod_reconcile::{Observation, Observer};
+use pod_registry::Registry;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
@@ -18,16 +18,15 @@ use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
 
 use crate::Failure;
-use crate::act::{Actor, settle, waits};
+use crate::act::{Actor, waits};
+use crate::broken::{BROKEN_FOR, Broken};
 use crate::children::Children;
 use crate::pass::News;
+use crate::settling::Settling;
 use pod_reconcile::now;
 
 /// A pass is made at least so often: what watches are hints, and may be missed.
 const REGULAR: Duration = Duration::from_secs(10);
-
-/// A broken record is set aside if it is still broken after so long.
-const BROKEN_FOR: Duration = Duration::from_secs(2);
 
 /// How often a wrapper is told again to end.
 const TOLD_AGAIN: Duration = Duration::from_secs(5);
@@ -41,15 +40,11 @@ pub(crate) struct Keeper {
     observer: Observer,
     children: Children,
     news: News,
-    /// Pods whose dead wake-up is being settled.
-    settling: BTreeSet<PodId>,
-    settled: (mpsc::UnboundedSender<PodId>, mpsc::UnboundedReceiver<PodId>),
+    settling: Settling,
     /// Wrappers of an earlier podd whose end is waited for, by pod and pid.
     adopted: BTreeSet<(PodId, i32)>,
     told: BTreeMap<PodId, Duration>,
-    broken: BTreeMap<String, Duration>,
-    /// Where the pods lay when their records could be read.
-    projects: HashMap<PodId, String>,
+    broken: Broken,
     /// When wrappers were started, within the last second.
     starts: VecDeque<Duration>,
     complained: Option<String>,
@@ -66,12 +61,10 @@ impl Keeper {
             config,
             children: Children::default(),
             news: News::new(),
-            settling: BTreeSet::new(),
-            settled: mpsc::unbounded_channel(),
+            settling: Settling::new(),
             adopted: BTreeSet::new(),
             told: BTreeMap::new(),
-            broken: BTreeMap::new(),
-            projects: HashMap::new(),
+            broken: Broken::default(),
             starts: VecDeque::new(),
             complained: None,
         }
@@ -81,9 +74,7 @@ impl Keeper {
     pub(crate) async fn once(mut self) -> Result<(), Failure> {
         self.pass();
         while !self.settling.is_empty() {
-            if let Some(pod) = self.settled.1.recv().await {
-                self.settling.remove(&pod);
-            }
+            self.settling.ended().await;
         }
         let deadline = tokio::time::Instant::now() + ONCE_WAITS;
         while !self.children.starting().is_empty() && tokio::time::Instant::now() < deadline {
@@ -128,11 +119,7 @@ impl Keeper {
                     Some(_) => debug!(because = "child", "pass"),
                 },
                 _ = changes.recv() => debug!(because = "change", "pass"),
-                pod = self.settled.1.recv() => {
-                    if let Some(pod) = pod {
-                        self.settling.remove(&pod);
-                    }
-                }
+                () = self.settling.ended() => debug!(because = "settled", "pass"),
                 () = tokio::time::sleep(pause) => debug!(because = "timer", "pass"),
             }
             wait = self.pass();
@@ -211,19 +198,13 @@ impl Keeper {
             .collect();
         let mut acted = false;
         for step in &steps {
-            if let Some(view) = views
-                .get(&step.pod)
-                .filter(|_| !self.settling.contains(&step.pod))
-            {
+            if let Some(view) = views.get(&step.pod).filter(|_| !self.settling.has(&step.pod)) {
                 acted |= !waits(step);
                 self.perform(step, view);
             }
         }
-        for unreadable in &observation.unreadable {
-            self.set_aside(unreadable);
-        }
         self.broken
-            .retain(|id, _| observation.unreadable.iter().any(|one| one.id == *id));
+            .set_aside(&self.actor.registry, &observation.unreadable);
         self.report(&observation);
         self.next_pass(&observation, &steps, acted)
     }
@@ -254,7 +235,7 @@ impl Keeper {
                     }
                 }
                 self.news.tell(observation.records.iter().map(AsRef::as_ref));
-                self.remember_projects(&observation);
+                self.broken.remember(&observation);
                 Some(observation)
             }
             Err(error) => {
@@ -265,28 +246,6 @@ impl Keeper {
                 None
             }
         }
-    }
-
-    /// Keeps in mind where running pods lie: a record that breaks meanwhile does not say it any more.
-    fn remember_projects(&mut self, observation: &Observation) {
-        for record in observation
-            .records
-            .iter()
-            .filter(|record| record.state == PodState::Active)
-        {
-            if !self.projects.contains_key(&record.id) {
-                self.projects.insert(record.id.clone(), record.project.clone());
-            }
-        }
-        let broken = &self.broken;
-        let readable: BTreeSet<&PodId> = observation
-            .records
-            .iter()
-            .filter(|r| r.state != PodState::Active)
-            .map(|r| &r.id)
-            .collect();
-        self.projects
-            .retain(|id, _| !readable.contains(id) || broken.contains_key(id.as_str()));
     }
 
     /// How many wrappers were started within the last second.
@@ -312,12 +271,12 @@ impl Keeper {
             Action::Park { code } => self.actor.park(record, *code, &step.because),
             Action::FinishCancel => self.actor.finish_cancel(record),
             Action::Signal => self.tell_to_end(record, &step.because),
-            Action::Settle => self.begin_settling(view, false),
+            Action::Settle => self.settling.begin(&self.actor.registry, view, false),
             Action::Kill(cause) => {
                 let n = record.wake().map_or(0, |current| current.n);
                 let intended = record.intent(n).is_some() || self.actor.intend(record, *cause, &step.because);
                 match cause {
-                    KillCause::Wedged if intended => self.begin_settling(view, true),
+                    KillCause::Wedged if intended => self.settling.begin(&self.actor.registry, view, true),
                     KillCause::TimedOut
                     | KillCause::Progressless
                     | KillCause::BudgetExhausted
@@ -351,48 +310,6 @@ impl Keeper {
         }
     }
 
-    fn begin_settling(&mut self, view: &PodView, wedged: bool) {
-        let (registry, record, policy) = (
-            self.actor.registry.clone(),
-            view.record.clone(),
-            view.policy.clone(),
-        );
-        let done = self.settled.0.clone();
-        self.settling.insert(record.id.clone());
-        tokio::task::spawn_blocking(move || {
-            settle(&registry, &record, &policy, wedged);
-            let _told = done.send(record.id);
-        });
-    }
-
-    /// Moves a broken record aside, if it stays broken and nothing of its pod runs.
-    fn set_aside(&mut self, unreadable: &Unreadable) {
-        if unreadable.fault != Fault::Broken {
-            return;
-        }
-        let since = *self.broken.entry(unreadable.id.clone()).or_insert_with(|| {
-            error!(pod = %unreadable.id, error = %unreadable.error, "record cannot be read");
-            monotonic()
-        });
-        let Ok(id) = unreadable.id.parse::<PodId>() else {
-            return;
-        };
-        if monotonic() < since + BROKEN_FOR || something_runs(&id, self.projects.get(&id)) {
-            return;
-        }
-        let moved = self
-            .actor
-            .registry
-            .lock(&id, Duration::from_secs(1))
-            .and_then(|locked| locked.quarantine());
-        match moved {
-            Ok(file) => {
-                error!(pod = %id, file = %file.display(), "broken record set aside: `podctl doctor` says what to do")
-            }
-            Err(error) => debug!(pod = %id, error = %error_chain(&error), "broken record not set aside"),
-        }
-    }
-
     fn report(&self, observation: &Observation) {
         let total = observation.records.len();
         let count = |state| {
@@ -415,7 +332,7 @@ impl Keeper {
         if acted {
             wait = wait.min(Duration::from_millis(200));
         }
-        if !self.starts.is_empty() {
+        if !self.starts.is_empty() || self.settling.rests() {
             wait = wait.min(Duration::from_secs(1));
         }
         for step in steps.iter().filter(|step| waits(step)) {
@@ -426,7 +343,7 @@ impl Keeper {
                 wait = wait.min(view.policy.heartbeat_interval.0 / 2);
             }
         }
-        if !observation.unreadable.is_empty() {
+        if self.broken.any() {
             wait = wait.min(BROKEN_FOR);
         }
         wait.max(Duration::from_millis(10))
@@ -470,18 +387,4 @@ fn attend(handle: Handle, changed: mpsc::Sender<()>) {
             let _queued = changed.try_send(());
         }
     });
-}
-
-/// Whether anything of a pod runs, by its wake-up's lock and by what processes' environments and arguments say.
-fn something_runs(pod: &PodId, project: Option<&String>) -> bool {
-    let lock = project.map(|project| take_wake_lock(&PodFiles::new(project, pod)));
-    if matches!(lock, Some(Ok(None))) || pod_process::runs_with_argument("pod-wrapper", pod.as_str()) {
-        return true;
-    }
-    let mark = pod_process::Mark {
-        variable: format!("AGENTS_POD_POD_ID={pod}"),
-        session: None,
-    };
-    // What cannot be looked for may be there.
-    pod_process::marked(&mark).map_or(true, |found| !found.is_empty())
 }

@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod act;
+mod broken;
 mod children;
 mod keeper;
 mod logs;
 mod only;
 mod pass;
+mod settling;
 
 use std::ffi::OsString;
 use std::io::Write as _;
