@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 use nix::sys::signal::Signal;
-use pod_test_support::{LONG, Running, TestEnv, process, wait_until};
+use pod_test_support::{LONG, Running, TestEnv, process, wait_for, wait_until};
 use serde_json::Value;
 
 use crate::env;
@@ -145,17 +145,11 @@ fn a_hang_up_makes_podd_read_its_configuration_again() {
 /// Receives what podd tells systemd, until one message holds the word.
 fn told(socket: &UnixDatagram, word: &str) -> String {
     let mut buffer = [0; 4096];
-    let mut all = String::new();
-    loop {
-        let read = socket
-            .recv(&mut buffer)
-            .unwrap_or_else(|error| panic!("no {word}: {error}; told: {all}"));
+    wait_for(&format!("podd says {word}"), LONG, || {
+        let read = socket.recv(&mut buffer).ok()?;
         let text = String::from_utf8_lossy(&buffer[..read]).into_owned();
-        if text.contains(word) {
-            return text;
-        }
-        all.push_str(&text);
-    }
+        text.contains(word).then_some(text)
+    })
 }
 
 #[test]
@@ -165,7 +159,7 @@ fn systemd_is_told_how_podd_gets_on() {
     env.spawn_with("parked", &["--park"]);
     let address = env.root().join("notify");
     let socket = UnixDatagram::bind(&address).unwrap();
-    socket.set_read_timeout(Some(LONG)).unwrap();
+    socket.set_nonblocking(true).unwrap();
     let mut command = env.command(&env.programs().podd);
     command
         .env("NOTIFY_SOCKET", &address)
