@@ -20,6 +20,7 @@ mod prune;
 mod raw_log;
 mod refusal;
 mod run;
+mod start;
 mod streams;
 
 use std::ffi::OsString;

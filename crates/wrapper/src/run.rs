@@ -1,19 +1,18 @@
 //! Runs the agent: one loop that hears, one machine that decides.
 
-use std::io::ErrorKind;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use pod_core::{ExitFacts, ExitStatus, KillCause, StartFailure, budget_exhausted, error_chain};
-use pod_process::{Cgroup, Handle, LaunchError, Recipe, Sig, SweepReport};
+use pod_process::{Cgroup, Handle, Sig, SweepReport};
 use signal_hook::consts::{SIGCHLD, SIGHUP};
 use signal_hook_tokio::Signals;
-use tokio::net::unix::pipe::Receiver;
 
 use crate::claim::Claimed;
 use crate::heart::Heart;
 use crate::machine::{Effect, Ending, Event, Machine};
 use crate::prepare::Prepared;
+use crate::start::{Read, Running, read_now, readable, start};
 use crate::streams::Streams;
 use pod_reconcile::now;
 
@@ -28,13 +27,6 @@ pub(crate) struct Ran {
     pub(crate) exit: ExitFacts,
     pub(crate) ending: Option<Ending>,
     pub(crate) swept: SweepReport,
-}
-
-/// The descriptors of a running agent.
-struct Running {
-    agent: Handle,
-    stdout: Option<Receiver>,
-    stderr: Option<Receiver>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -273,76 +265,6 @@ fn signal_both(agent: &Handle, signal: Sig) {
     // One that has ended meanwhile needs no signal.
     let _one = agent.signal(signal);
     let _group = agent.signal_group(signal);
-}
-
-/// Ready when there is something to read; never for a stream that has ended.
-async fn readable(pipe: Option<&Receiver>) {
-    match pipe {
-        // A pipe that cannot be waited for is read, and shows there what is wrong.
-        Some(pipe) => drop(pipe.readable().await),
-        None => std::future::pending().await,
-    }
-}
-
-enum Read {
-    Some(usize),
-    Nothing,
-    End,
-}
-
-fn read_now(pipe: &Receiver, piece: &mut [u8]) -> Read {
-    match pipe.try_read(piece) {
-        Ok(0) => Read::End,
-        Ok(count) => Read::Some(count),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Read::Nothing,
-        // A pipe that cannot be read any more is at its end.
-        Err(_) => Read::End,
-    }
-}
-
-fn start(prepared: Prepared, claimed: &Claimed, group: Option<&Cgroup>) -> Result<Running, StartFailure> {
-    let other = |error: std::io::Error| StartFailure::Spawn(error.to_string());
-    let stdin = match &prepared.command.stdin {
-        pod_adapters::StdinPlan::Null => None,
-        pod_adapters::StdinPlan::File(path) => {
-            let opened = claimed.files.open(path, pod_disk::OpenKind::Read);
-            Some(
-                opened
-                    .map_err(|error| StartFailure::Spawn(error_chain(&error)))?
-                    .into(),
-            )
-        }
-    };
-    if prepared.command.stdout == pod_adapters::StdoutPlan::File {
-        return Err(StartFailure::Spawn(
-            "this build gives agents a pipe for stdout, and this one needs a file".to_owned(),
-        ));
-    }
-    let (stdout, agent_stdout) = pod_process::pipe().map_err(other)?;
-    let (stderr, agent_stderr) = pod_process::pipe().map_err(other)?;
-    let stdout = Receiver::from_owned_fd(stdout).map_err(other)?;
-    let stderr = Receiver::from_owned_fd(stderr).map_err(other)?;
-    let recipe = Recipe {
-        program: prepared.program,
-        args: prepared.command.args,
-        env: prepared.env,
-        dir: claimed.files.layout().project().to_owned(),
-        stdin,
-        stdout: agent_stdout,
-        stderr: agent_stderr,
-    };
-    let launched = pod_process::launch(recipe, group).map_err(|error| match &error {
-        LaunchError::NotExecutable { .. } => StartFailure::Missing(error_chain(&error)),
-        LaunchError::TooLong { .. } | LaunchError::Directory { .. } | LaunchError::Other { .. } => {
-            StartFailure::Spawn(error_chain(&error))
-        }
-    })?;
-    claimed.announce_agent(&launched.handle, group);
-    Ok(Running {
-        agent: launched.handle,
-        stdout: Some(stdout),
-        stderr: Some(stderr),
-    })
 }
 
 /// Whether a signal that means an end has come already.
