@@ -4,6 +4,7 @@
 
 mod arrows;
 mod cancel;
+mod cleaned;
 mod crashes;
 mod declared;
 mod defects;

@@ -232,3 +232,29 @@ fn a_podd_that_is_stopped_at_its_first_moment_ends_well() {
         assert!(!identity.exists(), "its identity stays behind");
     }
 }
+
+#[test]
+fn a_wrapper_that_cannot_run_is_not_started_again_and_again() {
+    let env = env();
+    env.fake("handoff done");
+    env.spawn("p");
+    let bin = env.scratch().join("broken");
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::copy(&env.programs().podd, bin.join("podd")).unwrap();
+    let starts = env.scratch().join("starts");
+    let script = format!("#!/bin/sh\necho one >>'{}'\nexit 127\n", starts.display());
+    std::fs::write(bin.join("pod-wrapper"), script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bin.join("pod-wrapper"), mode).unwrap();
+    let podd = env.start(&bin.join("podd"), &[]);
+    // The second rest is longer than the first: what is said of it is in the log.
+    wait_until("a second warning", LONG, || {
+        podd.stderr().matches("wrapper claimed nothing").count() == 2
+    });
+    assert!(
+        podd.stderr().contains("retry_in_s=1") && podd.stderr().contains("retry_in_s=2"),
+        "{}",
+        podd.stderr()
+    );
+    assert_eq!(lines(&env, "starts"), 2);
+}

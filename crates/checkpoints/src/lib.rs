@@ -15,7 +15,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 pub use tasks::all_ticked;
-pub use worktree::worktree_fingerprint;
+pub use worktree::{Look, worktree_fingerprint};
 
 /// How much of a document counts.
 const DOCUMENT_LIMIT: u64 = 16 << 20;

@@ -4,8 +4,14 @@ use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use pod_core::PodLayout;
 use sha2::{Digest as _, Sha256};
@@ -15,19 +21,48 @@ use crate::Fingerprint;
 /// A tree with more entries than that is not walked to its end, and so tells nothing.
 const WALK_LIMIT: usize = 200_000;
 
+/// How a fingerprint is taken.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// A look that takes longer tells nothing: a filter of the repository may never end, nor a dead mount.
+    pub limit: Duration,
+    /// A variable for git's environment, by which whatever it starts is known as the wake-up's.
+    pub mark: Option<(String, String)>,
+}
+
 /// The fingerprint of a project: by git where it is a repository, else by names, sizes and times.
 ///
-/// `None` if it could not be taken. Git is asked without optional locks, so the user's index stays as it is,
-/// and without the repository's file-system monitor, so nothing of the project is run.
-pub fn worktree_fingerprint(project: &Path) -> Option<Fingerprint> {
-    by_git(project).unwrap_or_else(|| by_walk(project))
+/// `None` if it could not be taken within the limit. Git is asked without optional locks, so the user's index
+/// stays as it is. It may run filters that the repository configures; they are ended with it.
+pub fn worktree_fingerprint(project: &Path, look: &Look) -> Option<Fingerprint> {
+    let (done, wait) = mpsc::channel();
+    let running = Arc::new(Mutex::new(None));
+    let (project, mark, git) = (project.to_owned(), look.mark.clone(), Arc::clone(&running));
+    std::thread::spawn(move || {
+        let found = by_git(&project, mark.as_ref(), &git).unwrap_or_else(|| by_walk(&project));
+        // Nobody waits any more once the limit is over.
+        let _sent = done.send(found);
+    });
+    let found = wait.recv_timeout(look.limit).ok();
+    if found.is_none()
+        && let Some(group) = running.lock().ok().and_then(|mut group| group.take())
+    {
+        // The thread reaps it; a group that has gone meanwhile has no number to meet anybody else by yet.
+        let _killed = killpg(group, Signal::SIGKILL);
+    }
+    found.flatten()
 }
 
 /// `None` if git is not there or the project is no repository; `Some(None)` if git failed otherwise.
-fn by_git(project: &Path) -> Option<Option<Fingerprint>> {
+fn by_git(
+    project: &Path,
+    mark: Option<&(String, String)>,
+    running: &Mutex<Option<Pid>>,
+) -> Option<Option<Fingerprint>> {
     // Starting git only to hear that there is no repository costs more than the walk.
     let top = top_of(project)?;
-    let output = Command::new("git")
+    let mut command = Command::new("git");
+    command
         .args([
             "-c",
             "core.fsmonitor=false",
@@ -48,10 +83,19 @@ fn by_git(project: &Path) -> Option<Option<Fingerprint>> {
         .env_remove("GIT_DIR")
         .env_remove("GIT_WORK_TREE")
         .env_remove("GIT_INDEX_FILE")
+        .envs(mark.map(|(name, value)| (name, value)))
+        .process_group(0)
         .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let child = command.spawn().ok()?;
+    if let Ok(mut group) = running.lock() {
+        *group = i32::try_from(child.id()).ok().map(Pid::from_raw);
+    }
+    let output = child.wait_with_output().ok()?;
+    if let Ok(mut group) = running.lock() {
+        *group = None;
+    }
     match output.status.code() {
         Some(0) => {}
         Some(128) => return None,
@@ -149,8 +193,45 @@ mod tests {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
+    fn look() -> Look {
+        Look {
+            limit: Duration::from_secs(30),
+            mark: None,
+        }
+    }
+
+    #[test]
+    fn a_filter_that_never_ends_is_ended_and_tells_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        git(dir.path(), &["init", "-q"]);
+        fs::write(dir.path().join("file"), "a").unwrap();
+        git(dir.path(), &["add", "."]);
+        git(dir.path(), &["commit", "-qm", "one"]);
+        fs::write(dir.path().join(".git/info/attributes"), "* filter=x\n").unwrap();
+        let pid_file = dir.path().join(".git/pid");
+        let filter = format!("echo $$ >'{}'; exec sleep 600", pid_file.display());
+        git(dir.path(), &["config", "filter.x.clean", &filter]);
+        fs::write(dir.path().join("file"), "b").unwrap();
+        let short = Look {
+            limit: Duration::from_secs(2),
+            mark: None,
+        };
+        assert_eq!(worktree_fingerprint(dir.path(), &short), None);
+        let pid = fs::read_to_string(&pid_file).unwrap();
+        let stat = format!("/proc/{}/stat", pid.trim());
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        let lives = || fs::read_to_string(&stat).is_ok_and(|text| !text.contains(") Z "));
+        while lives() {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "the filter outlived the look"
+            );
+            std::thread::yield_now();
+        }
+    }
+
     fn moves(dir: &Path) {
-        let taken = || worktree_fingerprint(dir);
+        let taken = || worktree_fingerprint(dir, &look());
         let first = taken();
         assert!(first.is_some());
         assert_eq!(first, taken());
@@ -175,18 +256,18 @@ mod tests {
         git(dir.path(), &["commit", "-qm", "one"]);
         let index = fs::read(dir.path().join(".git/index")).unwrap();
         moves(dir.path());
-        let before = worktree_fingerprint(dir.path());
+        let before = worktree_fingerprint(dir.path(), &look());
         fs::write(dir.path().join("tracked"), "b").unwrap();
-        assert_ne!(before, worktree_fingerprint(dir.path()));
+        assert_ne!(before, worktree_fingerprint(dir.path(), &look()));
         assert_eq!(index, fs::read(dir.path().join(".git/index")).unwrap());
         assert!(!dir.path().join(".git/index.lock").exists());
         git(dir.path(), &["add", "."]);
         git(dir.path(), &["commit", "-qm", "two"]);
-        let committed = worktree_fingerprint(dir.path());
+        let committed = worktree_fingerprint(dir.path(), &look());
         git(dir.path(), &["commit", "-q", "--allow-empty", "-m", "three"]);
         assert_ne!(
             committed,
-            worktree_fingerprint(dir.path()),
+            worktree_fingerprint(dir.path(), &look()),
             "a commit of nothing is a move"
         );
     }

@@ -56,6 +56,12 @@ pub enum Refusal {
         /// The wake-up.
         n: u32,
     },
+    /// There is no number left for a further wake-up.
+    #[error("pod `{pod}` has no wake-up number left")]
+    NoNumber {
+        /// Which.
+        pod: String,
+    },
     /// It was asked to continue a session, and the last wake-up was not lost.
     #[error("pod `{pod}` has no lost wake-up to continue (last outcome: {last})")]
     NotLost {

@@ -192,7 +192,7 @@ pub(crate) struct Park {
     #[command(flatten)]
     pub(crate) pods: Ids,
     /// Why, for whoever looks
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) reason: Option<String>,
 }
 
@@ -282,7 +282,7 @@ pub(crate) struct Edit {
     #[arg(value_name = "ID")]
     pub(crate) id: PodId,
     /// What is to be reached
-    #[arg(long, value_name = "GOAL")]
+    #[arg(long, value_name = "GOAL", allow_hyphen_values = true)]
     pub(crate) goal: Option<String>,
     /// The agent that works on it
     #[arg(long, value_name = "AGENT")]
@@ -365,7 +365,7 @@ pub(crate) struct AgentAdd {
     #[arg(long = "env", value_name = "KEY=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
     /// Role text for its prompt
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) instructions: Option<String>,
     /// A file with role text for its prompt
     #[arg(long, value_name = "FILE", conflicts_with = "instructions")]
@@ -405,7 +405,12 @@ pub(crate) struct Handoff {
     #[arg(long, value_enum)]
     pub(crate) status: Status,
     /// What is done, what is not, and what to do next
-    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with = "file"
+    )]
     pub(crate) summary: Option<String>,
     /// A file with that text; `-` reads it from stdin
     #[arg(value_name = "FILE")]

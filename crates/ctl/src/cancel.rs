@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pod_core::{By, CancelEffect, Liveness, PodId, PodRecord, PodState};
+use pod_core::{By, CancelEffect, Liveness, PodId, PodRecord, PodState, Policy};
 use pod_process::Handle;
 use pod_reconcile::{Settled, identity_of, settle_dead};
 
@@ -78,7 +78,10 @@ fn signal(context: &Context, record: &PodRecord) -> Result<(), Fault> {
 
 fn settle(context: &Context, record: &PodRecord) -> Result<(), Fault> {
     let id = &record.id;
-    let policy = context.policy(record)?;
+    // A configuration that cannot be read keeps nobody alive.
+    let policy = context
+        .policy(record)
+        .unwrap_or_else(|_| Policy::of_layers(&[&record.policy]));
     let settled = settle_dead(&context.registry()?, id, &policy, None, Vec::new(), context::now);
     match settled {
         Ok(Settled::NothingToDo | Settled::StillHeld | Settled::Recorded { .. }) => Ok(()),

@@ -244,6 +244,7 @@ impl Hinted for Refusal {
             Self::GateRunning { pod, .. } => format!("wait for it; `podctl show {pod}` says what runs"),
             Self::BeingCancelled { pod } => format!("run `podctl wait {pod}`"),
             Self::Fenced { pod, .. } => format!("run `podctl show {pod}`"),
+            Self::NoNumber { pod } => format!("run `podctl cancel {pod}` and spawn another"),
             Self::NotLost { .. } => "leave out `--warm`: only a lost wake-up is continued".to_owned(),
         }
     }

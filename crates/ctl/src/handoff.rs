@@ -35,7 +35,10 @@ pub(crate) fn run(context: &Context, args: &Handoff) -> Ended {
         ui::note("there is no summary: the next wake-up will not know what was done");
     }
     let text = text(args.status, &summary);
-    let written = files.write(&files.layout().handoff(), text.as_bytes(), Durability::Durable);
+    // An agent that cleaned its project of what git ignores took the documents along.
+    let made = files.create_dirs(&files.layout().docs());
+    let written =
+        made.and_then(|()| files.write(&files.layout().handoff(), text.as_bytes(), Durability::Durable));
     written.map_err(|error| Fault::of(CANNOT, &error))?;
     Ok(Exit::Done)
 }

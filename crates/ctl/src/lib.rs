@@ -44,7 +44,7 @@ use crate::usage::Parsed;
 
 /// Runs podctl with `args`, its own name not among them.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args: Vec<OsString> = args.into_iter().collect();
+    let args = bullets_as_text(args.into_iter().collect());
     let line = std::iter::once(OsString::from("podctl")).chain(args.iter().cloned());
     let ended = match Cli::try_parse_from(line) {
         Ok(cli) => run(cli),
@@ -54,6 +54,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         },
     };
     ExitCode::from(told(ended).code())
+}
+
+/// Marks a last argument that begins with a Markdown bullet as text: `send p "- do x"` means no option `- `.
+fn bullets_as_text(mut args: Vec<OsString>) -> Vec<OsString> {
+    let starts =
+        |arg: Option<&OsString>, with: &str| arg.is_some_and(|arg| arg.to_string_lossy().starts_with(with));
+    let value_of_option = args.len() >= 2 && starts(args.get(args.len() - 2), "-");
+    if starts(args.last(), "- ") && !value_of_option {
+        args.insert(args.len() - 1, "--".into());
+    }
+    args
 }
 
 /// Reports what a command ended with.
@@ -106,4 +117,31 @@ fn each<T>(things: &[T], mut act: impl FnMut(&T) -> Ended) -> Ended {
         };
     }
     Ok(worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bullet_is_text_and_an_options_value_stays_one() {
+        let marked = |args: &[&str]| -> Vec<String> {
+            let args = bullets_as_text(args.iter().map(OsString::from).collect());
+            args.into_iter().map(|arg| arg.into_string().unwrap()).collect()
+        };
+        assert_eq!(marked(&["send", "p", "- do x"]), ["send", "p", "--", "- do x"]);
+        assert_eq!(marked(&["spawn", "- x"]), ["spawn", "--", "- x"]);
+        assert_eq!(marked(&["spawn", "-x"]), ["spawn", "-x"]);
+        let handoff = [
+            "podctl",
+            "handoff",
+            "--status",
+            "done",
+            "--summary",
+            "- fixed the parser",
+        ];
+        assert_eq!(marked(&handoff[1..]), &handoff[1..]);
+        assert!(Cli::try_parse_from(handoff).is_ok());
+        assert!(Cli::try_parse_from(["podctl", "send", "p", "--", "- do x"]).is_ok());
+    }
 }

@@ -198,11 +198,7 @@ impl From<DiskError> for Refused {
 /// Makes the pod's directory. Of two that try, one makes it: also two homes may share a project.
 fn claim_directory(files: &PodFiles) -> Result<(), Refused> {
     let layout = files.layout();
-    files.create_dirs(&layout.base())?;
-    let ignore = layout.base().join(".gitignore");
-    if files.stat(&ignore)?.is_none() {
-        files.write(&ignore, b"*\n", Durability::Atomic)?;
-    }
+    files.ensure_base()?;
     match DirBuilder::new().mode(0o700).create(layout.root()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {

@@ -7,7 +7,7 @@ use pod_core::{PodId, PodState, error_chain};
 use pod_process::monotonic;
 use pod_reconcile::{Observation, PodFiles, take_wake_lock};
 use pod_registry::{Fault, Registry, Unreadable};
-use tracing::{debug, error};
+use tracing::{debug, error, warn};
 
 /// A broken record is set aside if it is still broken after so long.
 pub(crate) const BROKEN_FOR: Duration = Duration::from_secs(2);
@@ -19,6 +19,8 @@ pub(crate) struct Broken {
     since: BTreeMap<String, Duration>,
     /// Where the running pods lay when their records could be read.
     projects: HashMap<PodId, String>,
+    /// Records of a newer version, of which it was said that they are left alone.
+    newer: BTreeSet<String>,
 }
 
 impl Broken {
@@ -41,6 +43,12 @@ impl Broken {
         self.since.retain(|id, _| broken().any(|one| one.id == *id));
         for one in broken() {
             self.set_one_aside(registry, one);
+        }
+        self.newer.retain(|id| unreadable.iter().any(|one| one.id == *id));
+        for one in unreadable.iter().filter(|one| one.fault == Fault::Newer) {
+            if self.newer.insert(one.id.clone()) {
+                warn!(pod = %one.id, error = %one.error, "record is of a newer version and is left alone");
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use pod_core::{ExitStatus, PodId};
+use pod_core::{ExitStatus, PodId, PodRecord};
 use pod_process::{Launched, Output, Reaped};
 use tracing::{error, info, warn};
 
@@ -14,6 +14,8 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct Started {
     pod: PodId,
+    /// How many wake-ups the pod had had when it was started.
+    count: u32,
     launched: Launched,
     output: Output,
     claimed: bool,
@@ -25,6 +27,16 @@ struct Rest {
     until: Duration,
 }
 
+impl Rest {
+    fn after_refusal(&mut self, monotonic: Duration) -> Duration {
+        self.refusals += 1;
+        let doublings = self.refusals.min(8).saturating_sub(1);
+        let wait = FIRST_REST.saturating_mul(1 << doublings).min(LONGEST_REST);
+        self.until = monotonic + wait;
+        wait
+    }
+}
+
 /// Wrappers between start and reaping, and pods whose wrapper refused.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
@@ -33,9 +45,10 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    pub(crate) fn add(&mut self, pod: PodId, launched: Launched, output: Output) {
+    pub(crate) fn add(&mut self, record: &PodRecord, launched: Launched, output: Output) {
         self.started.push(Started {
-            pod,
+            pod: record.id.clone(),
+            count: record.wake_up_count,
             launched,
             output,
             claimed: false,
@@ -77,32 +90,34 @@ impl Children {
     }
 
     /// Reaps those that have ended and says what they could not do.
-    pub(crate) fn reap(&mut self, monotonic: Duration) {
+    ///
+    /// `count` reads how many wake-ups a pod has had: a short one may have been claimed and recorded between two
+    /// looks. A wrapper that ends without a claim, however it ends, is not started again at once.
+    pub(crate) fn reap(&mut self, monotonic: Duration, count: impl Fn(&PodId) -> Option<u32>) {
         let resting = &mut self.resting;
         self.started.retain(|one| {
-            let pid = one.launched.handle.pid();
-            match pod_process::reap(pid) {
+            let (pod, pid) = (&one.pod, one.launched.handle.pid());
+            let status = match pod_process::reap(pid) {
                 Reaped::Lives => return true,
                 Reaped::NotOurs => return one.launched.handle.is_live(),
-                Reaped::Ended(ExitStatus::Code(0)) => {
-                    resting.remove(&one.pod);
+                Reaped::Ended(status) => status,
+            };
+            let said = one.output.text();
+            let claimed = one.claimed || count(pod).is_none_or(|now| now > one.count);
+            if !claimed {
+                let wait = resting.entry(pod.clone()).or_default().after_refusal(monotonic);
+                // A claim that somebody else was faster with is no trouble.
+                if !said.contains("still running") {
+                    warn!(%pod, pid, ?status, error = %said, retry_in_s = wait.as_secs(), "wrapper claimed nothing");
                 }
-                Reaped::Ended(ExitStatus::Code(2)) => {
-                    let rest = resting.entry(one.pod.clone()).or_default();
-                    rest.refusals += 1;
-                    let wait = FIRST_REST.saturating_mul(1 << rest.refusals.min(8).saturating_sub(1)).min(LONGEST_REST);
-                    rest.until = monotonic + wait;
-                    let said = one.output.text();
-                    // A claim that somebody else was faster with is no trouble.
-                    if rest.refusals > 1 || !said.contains("still running") {
-                        warn!(pod = %one.pod, pid, error = %said, retry_in_s = wait.as_secs(), "wrapper claimed nothing");
-                    }
-                }
-                Reaped::Ended(ExitStatus::Code(1)) => {
-                    error!(pod = %one.pod, pid, error = %one.output.text(), "wrapper could not record its outcome");
-                }
-                Reaped::Ended(status) => {
-                    info!(pod = %one.pod, pid, ?status, "wrapper ended without a word; its wake-up will be settled");
+                return false;
+            }
+            resting.remove(pod);
+            match status {
+                ExitStatus::Code(0) => {}
+                ExitStatus::Code(1) => error!(%pod, pid, error = %said, "wrapper could not record its outcome"),
+                ExitStatus::Code(_) | ExitStatus::Signal(_) => {
+                    info!(%pod, pid, ?status, "wrapper ended without a word; its wake-up will be settled");
                 }
             }
             false

@@ -90,7 +90,7 @@ impl Keeper {
                     self.children.claimed(current.pid);
                 }
             }
-            self.children.reap(monotonic());
+            self.reap();
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Keeper {
         let (changed, mut changes) = mpsc::channel(1);
         let _watcher = self.watch(changed.clone());
         let watchdog = sd_notify::watchdog_enabled().map(|every| every / 2);
-        info!(home = %self.actor.registry.home().root().display(), pid = std::process::id(), "podd keeps this home");
+        info!(home = %pod_disk::shown(self.actor.registry.home().root()), pid = std::process::id(), "podd keeps this home");
         self.clear_leftovers();
         let mut wait = self.pass();
         notify_systemd(&[NotifyState::Ready]);
@@ -185,7 +185,7 @@ impl Keeper {
 
     /// Observes, plans, acts. Returns how long nothing has to be done.
     fn pass(&mut self) -> Duration {
-        self.children.reap(monotonic());
+        self.reap();
         let Some(observation) = self.observe() else {
             return Duration::from_secs(1);
         };
@@ -207,6 +207,13 @@ impl Keeper {
             .set_aside(&self.actor.registry, &observation.unreadable);
         self.report(&observation);
         self.next_pass(&observation, &steps, acted)
+    }
+
+    fn reap(&mut self) {
+        let registry = &self.actor.registry;
+        self.children.reap(monotonic(), |pod| {
+            registry.read(pod).ok().map(|record| record.wake_up_count)
+        });
     }
 
     fn observe(&mut self) -> Option<Observation> {
@@ -293,7 +300,7 @@ impl Keeper {
                     && let Some((launched, output)) = self.actor.wake(record, *mode)
                 {
                     self.starts.push_back(monotonic());
-                    self.children.add(step.pod.clone(), launched, output);
+                    self.children.add(record, launched, output);
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pod_core::{HomeLayout, Liveness, SCHEMA_VERSION, Timestamp};
-use pod_disk::{FileLock, LockMode};
+use pod_disk::{FileLock, LockError, LockMode};
 use pod_process::Identity;
 use serde::{Deserialize, Serialize};
 
@@ -51,11 +51,16 @@ impl OnlyOne {
     pub(crate) fn take(home: &HomeLayout) -> Result<Self, Failure> {
         let wait = if lives(home) { Duration::ZERO } else { LINGERING };
         let taken = FileLock::take(&home.podd_lock(), LockMode::Exclusive, wait);
-        let lock = taken.map_err(|error| {
-            let hint = "one podd keeps a home; `podctl doctor` shows it, and `systemctl --user status podd` its unit";
-            let error = anyhow::Error::new(error)
-                .context(format!("another podd keeps `{}`", pod_disk::shown(home.root())));
-            Failure::new(error, hint)
+        let lock = taken.map_err(|error| match error {
+            LockError::Busy { .. } => {
+                let hint = "one podd keeps a home; `podctl doctor` shows it, and `systemctl --user status podd` its unit";
+                let said = format!("another podd keeps `{}`", pod_disk::shown(home.root()));
+                Failure::new(anyhow::Error::new(error).context(said), hint)
+            }
+            LockError::Disk(_) => {
+                let said = format!("cannot keep `{}`", pod_disk::shown(home.root()));
+                Failure::new(anyhow::Error::new(error).context(said), "the home has to be a directory that you may write to")
+            }
         })?;
         let identity = Identity::of_self().map_err(|error| Failure::new(error, "is /proc mounted here?"))?;
         let file = PoddFile {

@@ -92,6 +92,17 @@ impl PodFiles {
         pod_disk::create_dirs_below(self.layout.project(), &self.below(place))
     }
 
+    /// Makes the directory of all the project's pods, which keeps itself out of git's sight, unless it stands.
+    pub fn ensure_base(&self) -> Result<(), DiskError> {
+        let base = self.layout.base();
+        self.create_dirs(&base)?;
+        let ignore = base.join(".gitignore");
+        match self.stat(&ignore)? {
+            Some(_) => Ok(()),
+            None => self.write(&ignore, b"*\n", Durability::Atomic),
+        }
+    }
+
     /// Opens a file.
     pub fn open(&self, place: &Path, kind: OpenKind) -> Result<std::fs::File, DiskError> {
         pod_disk::open_below(self.layout.project(), &self.below(place), kind)

@@ -1,9 +1,10 @@
 //! How running wake-ups get on, as this observer has seen them on a clock that no step moves.
 
 use std::collections::HashMap;
+use std::sync::mpsc;
 use std::time::Duration;
 
-use pod_checkpoints::{Fingerprint, worktree_fingerprint};
+use pod_checkpoints::{Fingerprint, Look, worktree_fingerprint};
 use pod_core::{PodId, PodRecord, Policy, Pulse};
 use pod_disk::FileStamp;
 
@@ -29,6 +30,8 @@ struct Watched {
     quiet: Duration,
     cpu_at_quiet: Option<Duration>,
     worktree: Option<Fingerprint>,
+    /// A look at the worktree that is being taken.
+    look: Option<mpsc::Receiver<Option<Fingerprint>>>,
     stalled: Duration,
 }
 
@@ -81,6 +84,23 @@ impl Watch {
     }
 }
 
+/// How long a project is looked at.
+const LOOK_LIMIT: Duration = Duration::from_secs(30);
+
+fn look_beside(files: &PodFiles) -> mpsc::Receiver<Option<Fingerprint>> {
+    let (done, wait) = mpsc::channel();
+    let project = files.layout().project().to_owned();
+    std::thread::spawn(move || {
+        let look = Look {
+            limit: LOOK_LIMIT,
+            mark: None,
+        };
+        // Nobody waits any more if the wake-up has ended meanwhile.
+        let _sent = done.send(worktree_fingerprint(&project, &look));
+    });
+    wait
+}
+
 fn stamp_of(files: &PodFiles, place: &std::path::Path) -> Option<FileStamp> {
     files.stat(place).ok().flatten()
 }
@@ -114,6 +134,7 @@ impl Watched {
             quiet: Duration::ZERO,
             cpu_at_quiet: None,
             worktree: None,
+            look: None,
             stalled: Duration::ZERO,
         }
     }
@@ -145,18 +166,23 @@ impl Watched {
         if self.quiet < limit / 2 {
             return;
         }
-        // A change can be seen only against an earlier look: the first is taken half way.
-        let Some(before) = self.worktree else {
-            self.worktree = worktree_fingerprint(files.layout().project());
-            return;
-        };
-        if self.quiet < limit {
-            return;
-        }
-        match worktree_fingerprint(files.layout().project()) {
-            Some(after) if after == before => self.stalled = self.quiet,
-            // One that cannot be taken proves nothing.
-            Some(_) | None => self.start_over(cpu),
+        // A change can be seen only against an earlier look: the first is taken half way. Looks are taken
+        // beside the pass, which does not wait for a project.
+        match (&self.worktree, self.look.as_ref().map(mpsc::Receiver::try_recv)) {
+            (_, Some(Err(mpsc::TryRecvError::Empty))) => {}
+            (None, None) => self.look = Some(look_beside(files)),
+            (Some(_), None) if self.quiet >= limit => self.look = Some(look_beside(files)),
+            (Some(_), None) => {}
+            (None, Some(Ok(Some(first)))) => {
+                self.worktree = Some(first);
+                self.look = None;
+            }
+            (Some(before), Some(Ok(Some(after)))) if *before == after => {
+                self.stalled = self.quiet;
+                self.look = None;
+            }
+            // What moved is progress, and what cannot be looked at proves nothing.
+            (_, Some(Ok(_) | Err(mpsc::TryRecvError::Disconnected))) => self.start_over(cpu),
         }
     }
 
@@ -176,5 +202,6 @@ impl Watched {
         self.stalled = Duration::ZERO;
         self.cpu_at_quiet = cpu;
         self.worktree = None;
+        self.look = None;
     }
 }

@@ -67,6 +67,9 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
     if record.state == PodState::Active {
         settle(&registry, id, &policy, &lock, &cannot)?;
     }
+    // What the agent is told to write to has to be below the project.
+    let documents = files.create_dirs(&files.layout().docs());
+    documents.map_err(|error| unreachable_files(&cannot, &error))?;
     let record = read()?;
     refuse_survivors(&record, &cannot)?;
     let identity = Identity::of_self().map_err(|error| {
@@ -78,9 +81,11 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
     })?;
     let token = draw_token()
         .map_err(|error| Refused::because(cannot.clone(), &error, "the system has no random bytes"))?;
-    let highest = files.wakeup_numbers().last().copied().unwrap_or(0);
+    let taken = files.wakeup_numbers();
     let claimed = registry.update(id, CLAIM_WAIT, |record| {
-        let n = record.wake_up_count.max(highest) + 1;
+        let n = next_number(record.wake_up_count, &taken).ok_or_else(|| Refusal::NoNumber {
+            pod: record.id.to_string(),
+        })?;
         let agent = request
             .agent
             .clone()
@@ -99,6 +104,14 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
         files,
         _lock: lock,
     })
+}
+
+/// A number above every one that was ever claimed and above every directory that was left behind. One that
+/// somebody made at the end of all numbers is passed over.
+fn next_number(count: u32, taken: &[u32]) -> Option<u32> {
+    let highest = taken.last().copied().unwrap_or(0).max(count);
+    let after = highest.checked_add(1);
+    after.or_else(|| (count.checked_add(1)?..u32::MAX).find(|n| taken.binary_search(n).is_err()))
 }
 
 fn draw_token() -> std::io::Result<Token> {
@@ -228,7 +241,22 @@ fn refuse(cannot: &str, id: &PodId, refusal: &Refusal) -> Refused {
         Refusal::GateRunning { .. } => "wait until the gate has ended".to_owned(),
         Refusal::BeingCancelled { .. } => format!("run `podctl wait {id}`"),
         Refusal::Fenced { .. } => format!("run `podctl show {id}`"),
+        Refusal::NoNumber { .. } => format!("run `podctl cancel {id}` and spawn another"),
         Refusal::NotLost { .. } => "leave out `--warm`: only a lost wake-up is continued".to_owned(),
     };
     Refused::because(cannot, refusal, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_number;
+
+    #[test]
+    fn numbers_rise_and_none_is_used_twice() {
+        assert_eq!(next_number(0, &[]), Some(1));
+        assert_eq!(next_number(3, &[1, 2]), Some(4));
+        assert_eq!(next_number(3, &[1, 7]), Some(8));
+        assert_eq!(next_number(3, &[4, u32::MAX]), Some(5));
+        assert_eq!(next_number(u32::MAX, &[]), None);
+    }
 }

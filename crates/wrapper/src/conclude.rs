@@ -3,11 +3,11 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use pod_checkpoints::{Fingerprint, all_ticked, documents_fingerprint, worktree_fingerprint};
+use pod_checkpoints::{Fingerprint, Look, all_ticked, documents_fingerprint, worktree_fingerprint};
 use pod_core::{
     AgentFile, Evidence, ExitRecord, FailReason, Fence, KillCause, KilledBy, LimitSource, PodRecord,
-    Progress, RateLimit, SCHEMA_VERSION, Settlement, StartFailure, Usage, Verdict, WakeResult, WakeUpEntry,
-    WrapperFile, adjudicate, error_chain,
+    Progress, RateLimit, SCHEMA_VERSION, Settlement, StartFailure, Token, Usage, Verdict, WakeResult,
+    WakeUpEntry, WrapperFile, adjudicate, error_chain,
 };
 use pod_disk::Durability;
 use pod_process::{Cgroup, Handle};
@@ -28,18 +28,28 @@ const OUTCOME_WAIT: Duration = Duration::from_secs(30);
 /// How long a first try waits, in which the heart does not beat.
 const SHORT_WAIT: Duration = Duration::from_millis(200);
 
+/// How long the project is looked at, before the start and behind the end.
+const LOOK_LIMIT: Duration = Duration::from_secs(5);
+
 /// The project as it was before the agent started.
 pub(crate) struct Before {
     pub(crate) handoff: Baseline,
     pub(crate) documents: Option<Fingerprint>,
     pub(crate) worktree: Option<Fingerprint>,
+    look: Look,
 }
 
 impl Before {
-    pub(crate) fn take(files: &PodFiles) -> Self {
+    pub(crate) fn take(files: &PodFiles, token: &Token) -> Self {
+        let mark = ("AGENTS_POD_WAKE_TOKEN".to_owned(), token.reveal().to_owned());
+        let look = Look {
+            limit: LOOK_LIMIT,
+            mark: Some(mark),
+        };
         Self {
             documents: documents(files),
-            worktree: worktree_fingerprint(files.layout().project()),
+            worktree: worktree_fingerprint(files.layout().project(), &look),
+            look,
             handoff: Baseline::take(files),
         }
     }
@@ -48,9 +58,11 @@ impl Before {
     fn progress(&self, files: &PodFiles) -> Progress {
         let same = |before: Option<Fingerprint>, after: Option<Fingerprint>| Some(before? == after?);
         let changed = match same(self.documents, documents(files)) {
-            Some(true) => {
-                same(self.worktree, worktree_fingerprint(files.layout().project())).map(|same| !same)
-            }
+            Some(true) => same(
+                self.worktree,
+                worktree_fingerprint(files.layout().project(), &self.look),
+            )
+            .map(|same| !same),
             Some(false) => Some(true),
             None => None,
         };
@@ -127,7 +139,13 @@ pub(crate) fn conclude(
     before: &Before,
     end: End<'_>,
 ) -> bool {
-    let kept = claimed.files.keep_handoff(claimed.current.n);
+    let n = claimed.current.n;
+    // An agent that cleans its project of what git ignores takes our files along.
+    let _made = claimed
+        .files
+        .ensure_base()
+        .and_then(|()| claimed.files.create_dirs(&claimed.files.layout().wakeup(n)));
+    let kept = claimed.files.keep_handoff(n);
     if let Err(error) = kept {
         streams
             .human

@@ -1,10 +1,11 @@
 //! output.log: what a person reads, harmless in every terminal.
 
 use std::fs::File;
-use std::io::Write as _;
 
 use pod_adapters::TextSink;
 use pod_core::{MissingBytes, escape_into, escaped};
+
+use crate::log_file::LogFile;
 
 /// So much of a message that is not finished is kept for the case that it never is.
 const UNFINISHED: usize = 512 * 1024;
@@ -15,7 +16,7 @@ const PIECE: usize = 64 * 1024;
 /// A log for people: control characters are shown and do not act.
 #[derive(Debug)]
 pub(crate) struct HumanLog {
-    file: Option<File>,
+    log: LogFile,
     /// What was said since the last flush: many short lines are one write.
     pending: Vec<u8>,
     /// Whether the last byte written is a newline.
@@ -24,25 +25,17 @@ pub(crate) struct HumanLog {
     stderr_partial: Vec<u8>,
     unfinished: String,
     unfinished_dropped: u64,
-    missing: u64,
-    cause: Option<String>,
 }
 
 impl HumanLog {
     pub(crate) fn new(file: Result<File, String>) -> Self {
-        let (file, cause) = match file {
-            Ok(file) => (Some(file), None),
-            Err(cause) => (None, Some(cause)),
-        };
         Self {
-            file,
+            log: LogFile::new(file),
             pending: Vec::new(),
             at_line_start: true,
             stderr_partial: Vec::new(),
             unfinished: String::new(),
             unfinished_dropped: 0,
-            missing: 0,
-            cause,
         }
     }
 
@@ -103,11 +96,7 @@ impl HumanLog {
 
     /// What it lacks.
     pub(crate) fn missing(&self) -> Option<MissingBytes> {
-        (self.missing > 0).then(|| MissingBytes {
-            log: "output.log".to_owned(),
-            bytes: Some(self.missing),
-            cause: self.cause.clone().unwrap_or_default(),
-        })
+        self.log.missing("output.log")
     }
 
     fn start_line(&mut self) {
@@ -150,13 +139,8 @@ impl HumanLog {
         if self.pending.is_empty() {
             return;
         }
-        let written = match &mut self.file {
-            Some(file) => file.write_all(&self.pending),
-            None => Err(std::io::ErrorKind::NotFound.into()),
-        };
-        if let Err(error) = written {
-            self.missing += self.pending.len() as u64;
-            self.cause.get_or_insert_with(|| error.to_string());
+        if let Err(taken) = self.log.write(&self.pending) {
+            self.log.lose(self.pending.len() - taken);
         }
         self.pending.clear();
     }

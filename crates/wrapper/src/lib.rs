@@ -13,6 +13,7 @@ mod framer;
 mod handoff;
 mod heart;
 mod human_log;
+mod log_file;
 mod machine;
 mod prepare;
 mod prompt;
@@ -32,7 +33,7 @@ use pod_core::HomeLayout;
 use pod_process::Cgroup;
 use pod_reconcile::header;
 use pod_registry::Registry;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook_tokio::Signals;
 
 use crate::args::{Invocation, parse};
@@ -68,7 +69,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     runtime.block_on(async {
         // Trapped first, so that a signal between here and the agent's start is not missed.
-        let signals = Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGCHLD]);
+        let signals = Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGCHLD, SIGXFSZ]);
         match signals {
             Ok(signals) => wake(&invocation, signals).await,
             Err(error) => say(&Refused::because(
@@ -141,8 +142,8 @@ async fn see_through(claimed: &Claimed, home: &HomeLayout, mut signals: Signals)
         .create_dirs(&layout.wakeup(n))
         .and_then(|()| claimed.files.create_dirs(&layout.docs()));
     // Looked at beside the preparation, which touches neither the documents nor the worktree.
-    let files = claimed.files.clone();
-    let before = beside(move || Before::take(&files));
+    let (files, token) = (claimed.files.clone(), claimed.current.token.clone());
+    let before = beside(move || Before::take(&files, &token));
     let preparation = prepare::prepare(claimed, home);
     let mut streams = Streams::open(&claimed.files, n);
     let shown = if preparation.agent.kind.is_empty() {

@@ -1,9 +1,10 @@
 //! events.jsonl: what the agent wrote, byte for byte, line for line.
 
 use std::fs::File;
-use std::io::{self, Write as _};
 
 use pod_core::MissingBytes;
+
+use crate::log_file::LogFile;
 
 /// A log that lines are added to, on a disk that may be full.
 ///
@@ -11,14 +12,12 @@ use pod_core::MissingBytes;
 /// beginning of a line.
 #[derive(Debug)]
 pub(crate) struct RawLog {
-    file: Option<File>,
+    log: LogFile,
     /// White space that a line began with; it is written if the line turns out not to be blank.
     held: Vec<u8>,
     in_line: bool,
     torn: bool,
     skipping: bool,
-    missing: u64,
-    cause: Option<String>,
 }
 
 /// More white space than that is taken for a line.
@@ -27,18 +26,12 @@ const HELD: usize = 64 * 1024;
 impl RawLog {
     /// A log in `file`; one that could not be opened has all its bytes missing.
     pub(crate) fn new(file: Result<File, String>) -> Self {
-        let (file, cause) = match file {
-            Ok(file) => (Some(file), None),
-            Err(cause) => (None, Some(cause)),
-        };
         Self {
-            file,
+            log: LogFile::new(file),
             held: Vec::new(),
             in_line: false,
             torn: false,
             skipping: false,
-            missing: 0,
-            cause,
         }
     }
 
@@ -80,68 +73,39 @@ impl RawLog {
             self.write(b"\n");
         }
         if self.torn {
-            self.torn = self
-                .file
-                .as_mut()
-                .is_none_or(|file| file.write_all(b"\n").is_err());
+            self.torn = self.log.write(b"\n").is_err();
         }
     }
 
     /// What it lacks.
     pub(crate) fn missing(&self, log: &str) -> Option<MissingBytes> {
-        (self.missing > 0).then(|| MissingBytes {
-            log: log.to_owned(),
-            bytes: Some(self.missing),
-            cause: self.cause.clone().unwrap_or_default(),
-        })
+        self.log.missing(log)
     }
 
     fn write(&mut self, mut bytes: &[u8]) {
         if self.skipping {
             // The rest of a line whose beginning is missing.
             let end = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
-            self.missing += end as u64;
+            self.log.lose(end);
             self.skipping = !bytes[..end].ends_with(b"\n");
             bytes = &bytes[end..];
         }
         if bytes.is_empty() {
             return;
         }
-        let torn = std::mem::take(&mut self.torn);
-        let Some(file) = &mut self.file else {
-            self.lose(bytes);
-            return;
-        };
-        if torn && file.write_all(b"\n").is_err() {
+        if std::mem::take(&mut self.torn) && self.log.write(b"\n").is_err() {
             self.torn = true;
             self.lose(bytes);
-            return;
-        }
-        let (written, result) = write_counted(file, bytes);
-        if let Err(error) = result {
-            self.cause.get_or_insert_with(|| error.to_string());
-            self.torn = written > 0 && bytes[written - 1] != b'\n';
-            self.lose(&bytes[written..]);
+        } else if let Err(taken) = self.log.write(bytes) {
+            self.torn = taken > 0 && bytes[taken - 1] != b'\n';
+            self.lose(&bytes[taken..]);
         }
     }
 
     fn lose(&mut self, bytes: &[u8]) {
-        self.missing += bytes.len() as u64;
+        self.log.lose(bytes.len());
         self.skipping = !bytes.ends_with(b"\n");
     }
-}
-
-fn write_counted(file: &mut File, bytes: &[u8]) -> (usize, io::Result<()>) {
-    let mut written = 0;
-    while written < bytes.len() {
-        match file.write(&bytes[written..]) {
-            Ok(0) => return (written, Err(io::ErrorKind::WriteZero.into())),
-            Ok(count) => written += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return (written, Err(error)),
-        }
-    }
-    (written, Ok(()))
 }
 
 #[cfg(test)]
@@ -151,7 +115,8 @@ mod tests {
     use super::*;
 
     fn logged(pieces: &[&[u8]]) -> Vec<u8> {
-        let mut file = tempfile::tempfile().unwrap();
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let mut file = named.reopen().unwrap();
         let mut log = RawLog::new(Ok(file.try_clone().unwrap()));
         for piece in pieces {
             log.add(piece);
@@ -181,6 +146,18 @@ mod tests {
         assert_eq!(logged(&[b"a\nb"]), b"a\nb\n");
         assert_eq!(logged(&[b"a\n", b"b", b"c"]), b"a\nbc\n");
         assert_eq!(logged(&[]), b"");
+    }
+
+    #[test]
+    fn what_goes_with_a_removed_file_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = RawLog::new(Ok(File::create(&path).unwrap()));
+        log.add(b"12345\n");
+        assert_eq!(log.missing("x"), None);
+        std::fs::remove_file(path).unwrap();
+        log.add(b"678\n");
+        assert_eq!(log.missing("x").unwrap().bytes, Some(10));
     }
 
     #[test]

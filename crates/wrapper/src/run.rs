@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use pod_core::{ExitFacts, ExitStatus, KillCause, StartFailure, budget_exhausted, error_chain};
 use pod_process::{Cgroup, Handle, Sig, SweepReport};
-use signal_hook::consts::{SIGCHLD, SIGHUP};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGXFSZ};
 use signal_hook_tokio::Signals;
 
 use crate::claim::Claimed;
@@ -175,8 +175,8 @@ impl Runner<'_> {
                     Event::Exited
                 }
             }
-            // A closed terminal ends nothing.
-            Some(SIGHUP) | None => Event::Tick,
+            // A closed terminal ends nothing, and a file that may not grow is one that cannot be written.
+            Some(SIGHUP | SIGXFSZ) | None => Event::Tick,
             Some(_) => {
                 self.end_requested = true;
                 Event::EndRequested
@@ -271,7 +271,7 @@ fn signal_both(agent: &Handle, signal: Sig) {
 pub(crate) fn told_to_end(signals: &mut Signals) -> bool {
     let mut told = false;
     while let Some(Some(signal)) = signals.next().now_or_never() {
-        told |= !matches!(signal, SIGCHLD | SIGHUP);
+        told |= !matches!(signal, SIGCHLD | SIGHUP | SIGXFSZ);
     }
     told
 }
