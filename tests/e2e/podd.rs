@@ -239,13 +239,13 @@ fn a_wrapper_that_cannot_run_is_not_started_again_and_again() {
     env.fake("handoff done");
     env.spawn("p");
     let bin = env.scratch().join("broken");
-    std::fs::create_dir(&bin).unwrap();
-    std::fs::copy(&env.programs().podd, bin.join("podd")).unwrap();
+    fs::create_dir(&bin).unwrap();
+    fs::copy(&env.programs().podd, bin.join("podd")).unwrap();
     let starts = env.scratch().join("starts");
     let script = format!("#!/bin/sh\necho one >>'{}'\nexit 127\n", starts.display());
-    std::fs::write(bin.join("pod-wrapper"), script).unwrap();
+    fs::write(bin.join("pod-wrapper"), script).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(bin.join("pod-wrapper"), mode).unwrap();
+    fs::set_permissions(bin.join("pod-wrapper"), mode).unwrap();
     let podd = env.start(&bin.join("podd"), &[]);
     // The second rest is longer than the first: what is said of it is in the log.
     wait_until("a second warning", LONG, || {
