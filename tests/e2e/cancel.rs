@@ -199,3 +199,24 @@ fn only_a_lost_wake_up_is_continued_warm() {
     env.wrapper("p", &["--warm"]).finish().code(2);
     assert_eq!(env.record("p"), record);
 }
+
+#[test]
+fn twenty_cancels_at_once_are_one() {
+    let env = pod("ignore TERM\npid agent\npi header\nsleep forever");
+    let wrapper = env.wrapper("p", &[]);
+    env.wait_for_pid("agent");
+    let cancels: Vec<_> = (0..20)
+        .map(|_| env.start(&env.programs().podctl, &["cancel", "p"]))
+        .collect();
+    for one in cancels {
+        one.finish().code(0);
+    }
+    wrapper.finish().code(0);
+    let record = env.record("p");
+    assert_eq!(
+        (&record["state"], record["wakeUps"].as_array().map(Vec::len)),
+        (&"cancelled".into(), Some(1))
+    );
+    assert_eq!(record["wakeUps"][0]["outcome"], "cancelled");
+    env.assert_nothing_lives("p");
+}

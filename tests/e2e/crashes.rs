@@ -135,6 +135,22 @@ fn crash(env: &TestEnv, ids: &[String], places: &[Place]) {
     );
 }
 
+/// The control groups that the wrapper of this claim may have made.
+fn groups(id: &str, claim: &Value) -> Vec<std::path::PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("it can be read");
+    let own = fs::read_to_string("/proc/self/cgroup").expect("it can be read");
+    let own = own
+        .lines()
+        .find_map(|line| line.strip_prefix("0::/"))
+        .unwrap_or_default();
+    let name = format!("agents-pod-{id}-{}-{}", claim["n"], claim["pid"]);
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    points
+        .map(|point| Path::new(point).join(own).join(&name))
+        .filter(|place| place.exists())
+        .collect()
+}
+
 /// Makes passes until all pods are done, and checks what must hold behind each of them.
 fn recover(env: &TestEnv, ids: &[String], places: &[Place]) {
     let claims: Vec<Value> = ids.iter().map(|id| env.record(id)["current"].clone()).collect();
@@ -156,6 +172,8 @@ fn recover(env: &TestEnv, ids: &[String], places: &[Place]) {
             if settled {
                 let alive = env.alive_with_token(token);
                 assert!(alive.is_empty(), "{id} at {place:?} outlived: {alive:#?}");
+                let left = groups(id, claim);
+                assert!(left.is_empty(), "{id} at {place:?} left {left:?}");
             }
         }
         ids.iter().all(|id| env.record(id)["state"] == "done")

@@ -105,4 +105,51 @@ fn a_quiet_tree_is_stalled_and_a_busy_one_is_not() {
         );
     }
     env.assert_nothing_lives("p");
+    env.podctl(&["cancel", "busy", "writing", "--wait"]).ok();
+}
+
+/// podd and one wrapper stand still together, as on a machine that sleeps, for longer than a wrapper may be
+/// silent; another one shows that the time passes.
+#[test]
+fn a_suspended_machine_kills_nothing() {
+    let env = env();
+    env.configure(&[("wedgeAfter", "15"), ("stallTimeout", "3s")]);
+    env.fake("pi header\nappend ups one\nawait go\npi run Done.\nhandoff done");
+    env.spawn("p");
+    env.spawn("clock");
+    let podd = env.podd();
+    wait_until("both run", LONG, || {
+        fs::read(env.scratch().join("ups")).is_ok_and(|ups| ups.len() == 8)
+    });
+    let passes = |further: usize| {
+        let before = podd.log().matches("read again").count();
+        for read in before + 1..=before + further {
+            podd.signal(Signal::SIGHUP);
+            wait_until("podd passes", LONG, || {
+                podd.log().matches("read again").count() >= read
+            });
+        }
+    };
+    // podd has seen the last beat before it stands still, and passes before the wrapper beats again.
+    let wrapper = wrapper_pid(&env, "p");
+    process::signal(wrapper, Signal::SIGSTOP);
+    passes(2);
+    process::signal(podd.pid(), Signal::SIGSTOP);
+    let beat = || {
+        fs::metadata(env.pod_dir("clock").join("heartbeat"))
+            .and_then(|found| found.modified())
+            .ok()
+    };
+    for _ in 0..20 {
+        let before = beat();
+        wait_until("the other one's heart beats", LONG, || beat() > before);
+    }
+    process::signal(podd.pid(), Signal::SIGCONT);
+    passes(2);
+    process::signal(wrapper, Signal::SIGCONT);
+    env.touch("go");
+    for id in ["p", "clock"] {
+        let record = env.wait_for_state(id, "done");
+        assert_eq!(record["wakeUps"].as_array().map(Vec::len), Some(1), "{record:#}");
+    }
 }

@@ -16,7 +16,17 @@ pub struct Cgroup {
 impl Cgroup {
     /// Makes a group below the one that we are in; `None` where that is not possible.
     pub fn create(name: &str) -> Option<Self> {
-        let dir = own_directory()?.join(name);
+        Self::create_at(Self::place(name)?)
+    }
+
+    /// Where a group of this name would be made, for whoever writes that down first: a group that nobody knows
+    /// of stays for ever when its maker is killed.
+    pub fn place(name: &str) -> Option<PathBuf> {
+        Some(own_directory()?.join(name))
+    }
+
+    /// Makes a group at such a place; `None` where that is not possible.
+    pub fn create_at(dir: PathBuf) -> Option<Self> {
         fs::create_dir(&dir).ok()?;
         let group = Self { dir };
         // Without this file (before Linux 5.14) the group could be filled and not emptied.

@@ -1,6 +1,7 @@
 //! From the agent's end to the recorded outcome.
 
 use std::convert::Infallible;
+use std::path::Path;
 use std::time::Duration;
 
 use pod_checkpoints::{Fingerprint, Look, all_ticked, documents_fingerprint, worktree_fingerprint};
@@ -101,13 +102,16 @@ impl Claimed {
         }
     }
 
-    /// Writes down who we are. Without the file a dead wake-up is settled by the record and the token alone.
-    pub(crate) fn announce(&self) {
-        let _written = self.files.write_json(
-            &self.files.layout().wrapper(),
-            &self.wrapper_file(),
-            Durability::Atomic,
-        );
+    /// Writes down who we are, and which group we are about to make. Without the file a dead wake-up is settled
+    /// by the record and the token alone.
+    pub(crate) fn announce(&self, group: Option<&Path>) {
+        let file = WrapperFile {
+            cgroup: group.map(Path::to_owned),
+            ..self.wrapper_file()
+        };
+        let _written = self
+            .files
+            .write_json(&self.files.layout().wrapper(), &file, Durability::Atomic);
     }
 
     /// Writes down whom we have started.

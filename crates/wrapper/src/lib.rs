@@ -134,7 +134,12 @@ fn open(home: &HomeLayout, explicit: Option<&std::path::Path>) -> Result<(Regist
 /// From here on the wake-up is ours, and ends in an outcome.
 async fn see_through(claimed: &Claimed, home: &HomeLayout, mut signals: Signals) -> ExitCode {
     let (n, layout) = (claimed.current.n, claimed.files.layout());
-    claimed.announce();
+    let group = Cgroup::place(&format!(
+        "agents-pod-{}-{n}-{}",
+        claimed.record.id,
+        std::process::id()
+    ));
+    claimed.announce(group.as_deref());
     let heart = Heart::new(&claimed.files, claimed.policy.heartbeat_interval.0);
     // A directory that cannot be made shows when the first file in it is written.
     let made = claimed
@@ -167,11 +172,7 @@ async fn see_through(claimed: &Claimed, home: &HomeLayout, mut signals: Signals)
         streams: &mut streams,
         end_requested,
     };
-    let group = Cgroup::create(&format!(
-        "agents-pod-{}-{n}-{}",
-        claimed.record.id,
-        std::process::id()
-    ));
+    let group = group.and_then(Cgroup::create_at);
     let adopts = pod_process::become_subreaper();
     let ran = match (preparation.start, adopts) {
         (Ok(_), _) if runner.end_requested => Err(pod_core::StartFailure::Spawn(
