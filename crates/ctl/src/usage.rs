@@ -69,7 +69,9 @@ fn message(error: &clap::Error, kind: ErrorKind) -> String {
         ErrorKind::InvalidSubcommand => {
             format!("there is no command `{}`", get(ContextKind::InvalidSubcommand))
         }
-        ErrorKind::MissingSubcommand => "no command is given".to_owned(),
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "no command is given".to_owned()
+        }
         ErrorKind::MissingRequiredArgument => format!("`{argument}` is missing"),
         ErrorKind::ArgumentConflict => {
             format!(
