@@ -180,17 +180,49 @@ impl PodFiles {
         Ok(())
     }
 
-    /// The numbers of the wake-ups that have a directory. `7-old-copy` is none.
-    pub fn wakeup_numbers(&self) -> Vec<u32> {
-        let Ok(entries) = std::fs::read_dir(self.layout.wakeups()) else {
-            return Vec::new();
+    /// The numbers of the wake-ups that have a directory, in order. `7-old-copy` is none.
+    ///
+    /// A directory that cannot be listed is an error: it may hold any number.
+    pub fn wakeup_numbers(&self) -> Result<Vec<u32>, DiskError> {
+        let place = self.layout.wakeups();
+        let failed = |error| DiskError::new("list", &place, error);
+        let entries = match std::fs::read_dir(&place) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
         };
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        // `007` and `+7` are not what we write.
-        let mut numbers: Vec<u32> = names
-            .filter_map(|name| name.parse::<u32>().ok().filter(|n| n.to_string() == name))
-            .collect();
+        let mut numbers = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(failed)?.file_name();
+            let number = name
+                .to_str()
+                .and_then(|name| Some((name, name.parse::<u32>().ok()?)));
+            // `007` and `+7` are not what we write.
+            numbers.extend(number.filter(|(name, n)| n.to_string() == *name).map(|(_, n)| n));
+        }
         numbers.sort_unstable();
-        numbers
+        Ok(numbers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_what_we_write_and_what_cannot_be_listed_is_not_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = PodFiles::new(dir.path(), &"p".parse().unwrap());
+        let numbers = || files.wakeup_numbers().map_err(|_| ());
+        assert_eq!(numbers(), Ok(vec![]));
+        for name in ["10", "9", "7-old-copy", "007", "+8", "x"] {
+            fs::create_dir_all(files.layout().wakeups().join(name)).unwrap();
+        }
+        assert_eq!(numbers(), Ok(vec![9, 10]));
+        fs::remove_dir_all(files.layout().wakeups()).unwrap();
+        fs::write(files.layout().wakeups(), "in the way").unwrap();
+        assert_eq!(numbers(), Err(()));
     }
 }

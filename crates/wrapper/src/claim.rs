@@ -81,7 +81,9 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
     })?;
     let token = draw_token()
         .map_err(|error| Refused::because(cannot.clone(), &error, "the system has no random bytes"))?;
-    let taken = files.wakeup_numbers();
+    let taken = files
+        .wakeup_numbers()
+        .map_err(|error| unreachable_files(&cannot, &error))?;
     let claimed = registry.update(id, CLAIM_WAIT, |record| {
         let n = next_number(record.wake_up_count, &taken).ok_or_else(|| Refusal::NoNumber {
             pod: record.id.to_string(),
