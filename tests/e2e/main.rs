@@ -8,6 +8,7 @@ mod cleaned;
 mod crashes;
 mod declared;
 mod defects;
+mod models;
 mod podd;
 mod policy;
 mod real_pi;

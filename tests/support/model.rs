@@ -1,26 +1,27 @@
 //! A scripted model on the loopback interface, for real agents.
 //!
-//! It speaks the chat completions API. A further API is a module beside `chat` and a path in `answer`.
+//! It speaks the APIs of OpenAI, Anthropic and Google; which of them, a request's path says. A further one is
+//! a module beside `chat` and a row in `api::ALL`.
 
+mod api;
 mod chat;
+mod gemini;
 mod http;
+mod messages;
+mod responses;
 mod script;
+mod serve;
+mod tools;
 
-use std::io::{self, BufReader, Read as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use nix::libc::linger;
-use nix::sys::socket::{setsockopt, sockopt};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use http::RawRequest;
-pub use script::{After, Http, Moment, Reply, Script, Stall, Tokens, ToolCall};
-
-/// What asks without offering tools, such as for a title, is answered with this and uses up no reply.
-const AUXILIARY: &str = "A title";
+use api::Api;
+pub use script::{After, Http, Moment, Refusal, Reply, Script, Stall, Tokens, ToolCall};
 
 /// A request that was made of a model.
 #[derive(Debug, Clone)]
@@ -31,12 +32,13 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Its body.
     pub body: Value,
+    api: &'static dyn Api,
 }
 
 impl Request {
-    /// The texts of its messages, with their roles.
+    /// The texts of its messages, with their roles: those of the system and results of tools included.
     pub fn messages(&self) -> Vec<(String, String)> {
-        chat::messages(&self.body)
+        self.api.messages(&self.body)
     }
 
     /// All its texts together.
@@ -47,7 +49,8 @@ impl Request {
 
     /// The names of the tools that it offers.
     pub fn tools(&self) -> Vec<String> {
-        chat::tool_names(&self.body)
+        let offered = self.api.tools(&self.body);
+        offered.iter().map(tools::Tool::full_name).collect()
     }
 }
 
@@ -110,7 +113,7 @@ impl Model {
             changed: Condvar::new(),
         });
         let ours = Arc::clone(&shared);
-        let acceptor = thread::spawn(move || accept(&listener, &ours));
+        let acceptor = thread::spawn(move || serve::accept(&listener, &ours));
         Self {
             port,
             shared,
@@ -123,9 +126,14 @@ impl Model {
         self.port
     }
 
-    /// The base address that a CLI is configured with.
+    /// The base address of Anthropic's and Google's APIs.
+    pub fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// The base address of OpenAI's APIs.
     pub fn base_url(&self) -> String {
-        format!("http://127.0.0.1:{}/v1", self.port)
+        format!("{}/v1", self.origin())
     }
 
     /// Replaces what comes next: the first of these replies answers the next request.
@@ -190,137 +198,4 @@ impl Drop for Model {
             acceptor.join().ok();
         }
     }
-}
-
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
-        if shared.state().stopping {
-            return;
-        }
-        let Ok(stream) = stream else { continue };
-        let shared = Arc::clone(shared);
-        // An agent that goes away in the middle is no error of the model.
-        thread::spawn(move || serve(stream, &shared).ok());
-    }
-}
-
-/// How one answer ended.
-enum Ended {
-    Whole,
-    HungUp,
-    Reset,
-}
-
-fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut reader = BufReader::new(stream.try_clone()?);
-    while let Some(request) = http::read_request(&mut reader)? {
-        match answer(&mut stream, shared, request)? {
-            Ended::Whole => {}
-            Ended::HungUp => return Ok(()),
-            Ended::Reset => {
-                let at_once = linger {
-                    l_onoff: 1,
-                    l_linger: 0,
-                };
-                setsockopt(&stream, sockopt::Linger, &at_once)?;
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
-}
-
-fn answer(stream: &mut TcpStream, shared: &Shared, request: RawRequest) -> io::Result<Ended> {
-    let plain = Reply::text("");
-    let path = request.path.split('?').next().unwrap_or_default().to_owned();
-    if request.method == "GET" && path.ends_with("/models") {
-        let list = json!({"object": "list", "data": [{"id": "mock-model", "object": "model"}]});
-        http::write_whole(stream, 200, &plain, &list.to_string())?;
-        return Ok(Ended::Whole);
-    }
-    if !path.ends_with("/chat/completions") {
-        http::write_whole(stream, 404, &plain, r#"{"error":{"message":"not found"}}"#)?;
-        return Ok(Ended::Whole);
-    }
-    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-    if chat::tool_names(&body).is_empty() {
-        return complete(stream, shared, &Reply::text(AUXILIARY), &body, 0);
-    }
-    let (reply, n) = {
-        let mut state = shared.state();
-        let reply = state.script.reply(state.requests.len());
-        state.requests.push(Request {
-            path: request.path,
-            headers: request.headers,
-            body: body.clone(),
-        });
-        (reply, state.requests.len())
-    };
-    shared.changed.notify_all();
-    let ended = complete(stream, shared, &reply, &body, n);
-    if !matches!(ended, Ok(Ended::Whole | Ended::Reset)) {
-        shared.state().hung_up.push(n);
-        shared.changed.notify_all();
-    }
-    ended
-}
-
-fn complete(
-    stream: &mut TcpStream,
-    shared: &Shared,
-    reply: &Reply,
-    body: &Value,
-    n: usize,
-) -> io::Result<Ended> {
-    shared.delay(reply.delay);
-    if stalls(reply, Moment::Before) {
-        return stall(stream, shared, reply);
-    }
-    if let Some(http) = &reply.http {
-        http::write_whole(stream, http.status, reply, &http.body)?;
-        return Ok(Ended::Whole);
-    }
-    let model = body["model"].as_str().unwrap_or("mock-model");
-    let calls = chat::resolve(reply, body);
-    if body["stream"] != true {
-        http::write_whole(stream, 200, reply, &chat::whole(model, reply, &calls))?;
-        return Ok(Ended::Whole);
-    }
-    http::write_stream_head(stream, reply)?;
-    if stalls(reply, Moment::Headers) {
-        return stall(stream, shared, reply);
-    }
-    let (events, middle) = chat::stream(model, reply, &calls, n);
-    for (at, event) in events.iter().enumerate() {
-        if at == middle && stalls(reply, Moment::Mid) {
-            return stall(stream, shared, reply);
-        }
-        http::write_chunk(stream, event)?;
-        shared.delay(reply.piece_delay);
-    }
-    http::write_chunk(stream, "")?;
-    Ok(Ended::Whole)
-}
-
-fn stalls(reply: &Reply, moment: Moment) -> bool {
-    reply.stall.is_some_and(|stall| stall.moment() == moment)
-}
-
-/// Does what the reply says instead of ending. A hanging answer lasts until the asker or the model goes.
-fn stall(stream: &mut TcpStream, shared: &Shared, reply: &Reply) -> io::Result<Ended> {
-    if matches!(reply.stall, Some(Stall::Drop(_))) {
-        return Ok(Ended::Reset);
-    }
-    stream.set_read_timeout(Some(Duration::from_millis(50)))?;
-    let mut byte = [0];
-    while !shared.state().stopping {
-        match stream.read(&mut byte) {
-            Ok(0) => break,
-            Ok(_) => {}
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
-            Err(_) => break,
-        }
-    }
-    Ok(Ended::HungUp)
 }

@@ -93,6 +93,12 @@ pub(super) fn write_whole(to: &mut impl Write, status: u16, reply: &Reply, body:
     to.flush()
 }
 
+/// Writes an answer without a body.
+pub(super) fn write_empty(to: &mut impl Write) -> io::Result<()> {
+    to.write_all(b"HTTP/1.1 200 Scripted\r\ncontent-length: 0\r\n\r\n")?;
+    to.flush()
+}
+
 /// Writes the head of an answer that comes in chunks.
 pub(super) fn write_stream_head(to: &mut impl Write, reply: &Reply) -> io::Result<()> {
     write_head(to, 200, "text/event-stream", reply, "transfer-encoding: chunked")

@@ -113,6 +113,38 @@ pub struct Http {
     pub body: String,
 }
 
+/// An error that a provider reports, in whose words the API says.
+#[derive(Debug, Clone)]
+pub enum Refusal {
+    /// The key is wrong.
+    Unauthorized,
+    /// Too much was asked in too short a time.
+    RateLimited {
+        /// After how many seconds asking again makes sense, if it says so.
+        retry_after: Option<u64>,
+        /// What it says instead of the usual.
+        message: Option<String>,
+    },
+    /// Too many others ask.
+    Overloaded,
+    /// The conversation is longer than the model can take.
+    ContextTooLong,
+    /// Nothing is left to pay with.
+    NoCredit,
+    /// There is no such model.
+    UnknownModel,
+}
+
+impl Refusal {
+    /// A rate limit in the usual words.
+    pub fn rate_limited(retry_after: Option<u64>) -> Self {
+        Self::RateLimited {
+            retry_after,
+            message: None,
+        }
+    }
+}
+
 /// What an answer says it cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Tokens {
@@ -139,12 +171,15 @@ pub struct Reply {
     pub piece_delay: Duration,
     /// What it says it cost.
     pub tokens: Tokens,
-    /// Why it says it stopped, if not for the natural reason.
+    /// Why it says it stopped, if not for the natural reason. `length` is put into the API's word for it; what
+    /// else there is goes out as it is.
     pub stop: Option<String>,
     /// Further headers.
     pub headers: Vec<(String, String)>,
     /// An answer that is no completion; all of the above but the delay and the headers is ignored then.
     pub http: Option<Http>,
+    /// An error in the API's own shape, to which the same applies.
+    pub refusal: Option<Refusal>,
     /// How it does not end.
     pub stall: Option<Stall>,
 }
@@ -166,6 +201,7 @@ impl Reply {
             stop: None,
             headers: Vec::new(),
             http: None,
+            refusal: None,
             stall: None,
         }
     }
@@ -178,6 +214,14 @@ impl Reply {
         };
         Self {
             http: Some(http),
+            ..Self::text("")
+        }
+    }
+
+    /// Answers with an error, as the provider of the API that is asked does.
+    pub fn refused(refusal: Refusal) -> Self {
+        Self {
+            refusal: Some(refusal),
             ..Self::text("")
         }
     }
@@ -219,6 +263,19 @@ impl Reply {
             suffix: "pod_handoff".to_owned(),
             args: json!({"status": status, "summary": summary}),
         })
+    }
+
+    /// Adds the header that says after how many seconds to ask again, if somebody knows.
+    pub(super) fn retry_after(self, seconds: Option<u64>) -> Self {
+        match seconds {
+            Some(seconds) => self.header("retry-after", &seconds.to_string()),
+            None => self,
+        }
+    }
+
+    pub(super) fn with_headers_of(mut self, other: &Self) -> Self {
+        self.headers.extend(other.headers.iter().cloned());
+        self
     }
 
     /// Adds a header.
