@@ -1,35 +1,34 @@
 //! The real pi coding agent, against a scripted model.
 
 use std::fs;
-use std::path::Path;
 use std::time::SystemTime;
 
 use nix::sys::signal::Signal;
 use pod_core::Timestamp;
 use pod_test_support::model::{Model, Moment, Reply, Script, Stall};
-use pod_test_support::{LONG, PiVersion, RealPi, TestEnv, process, wait_until};
+use pod_test_support::{Cli, LONG, RealAgent, TestEnv, process, wait_until};
 use serde_json::{Value, json};
 
 use crate::env;
 
 /// Runs a test with each version of pi.
-fn both(test: impl Fn(&RealPi)) {
-    for version in [PiVersion::V1_6, PiVersion::V0_73] {
-        if let Some(pi) = RealPi::find(version) {
+fn both(test: impl Fn(&RealAgent)) {
+    for version in [Cli::Pi16, Cli::Pi073] {
+        if let Some(pi) = RealAgent::find(version) {
             test(&pi);
         }
     }
 }
 
 /// Runs a test with the newer version of pi.
-fn newer(test: impl Fn(&RealPi)) {
-    if let Some(pi) = RealPi::find(PiVersion::V1_6) {
+fn newer(test: impl Fn(&RealAgent)) {
+    if let Some(pi) = RealAgent::find(Cli::Pi16) {
         test(&pi);
     }
 }
 
 /// An environment with a model and one idle pod `p`.
-fn pod(pi: &RealPi, script: Script) -> (TestEnv, Model) {
+fn pod(pi: &RealAgent, script: Script) -> (TestEnv, Model) {
     let env = env();
     let model = Model::start(script);
     pi.set_up(&env, &model);
@@ -47,35 +46,6 @@ fn outcomes(record: &Value) -> Vec<&str> {
         .iter()
         .map(|entry| entry["outcome"].as_str().unwrap_or_default())
         .collect()
-}
-
-#[test]
-fn pi_understands_the_scripted_model() {
-    both(|pi| {
-        let env = env();
-        let model = Model::start(Script::of([
-            Reply::text("I write.").write("made.txt", "by a tool\n"),
-            Reply::text("I run.").bash("cat made.txt > copied.txt"),
-            Reply::text("Finished."),
-        ]));
-        pi.set_up(&env, &model);
-        let launcher = env.root().join("bin/pi");
-        let args = [
-            "--print",
-            "--mode",
-            "json",
-            "--provider",
-            "mock",
-            "--model",
-            "mock-model",
-            "Do the work.",
-        ];
-        let said = env.start(Path::new(&launcher), &args).finish().ok();
-        assert!(said.contains("Finished."), "{said}");
-        let copied = fs::read_to_string(env.project().join("copied.txt")).unwrap();
-        assert_eq!(copied, "by a tool\n");
-        assert!(model.requests()[0].text().contains("Do the work."));
-    });
 }
 
 #[test]

@@ -172,6 +172,26 @@ impl TestEnv {
         fs::write(file, before + &text).expect("the home takes its definitions");
     }
 
+    /// Adds a definition with these variables to agents.toml; `more` is further lines of it.
+    pub(crate) fn add_definition(
+        &self,
+        name: &str,
+        kind: &str,
+        binary: &Path,
+        more: &str,
+        variables: &[(&str, String)],
+    ) {
+        let file = self.home().join("agents.toml");
+        let mut text = fs::read_to_string(&file).unwrap_or_default();
+        text += &format!(
+            "[agents.{name}]\ntype = \"{kind}\"\nbinary = {binary:?}\n{more}\n[agents.{name}.env]\n"
+        );
+        for (variable, value) in variables {
+            text += &format!("{variable} = {value:?}\n");
+        }
+        fs::write(file, text).expect("the home takes its definitions");
+    }
+
     fn definition(&self, name: &str, kind: &str, binary: &Path, more: &str) -> String {
         let script = self.scratch().join("script");
         format!(

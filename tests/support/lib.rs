@@ -9,7 +9,7 @@ pub mod model;
 mod mount;
 pub mod process;
 mod programs;
-mod real_pi;
+mod real_agent;
 mod running;
 mod wait;
 
@@ -17,6 +17,6 @@ pub use config::Config;
 pub use env::{Builder, TestEnv};
 pub use mount::Tmpfs;
 pub use programs::Programs;
-pub use real_pi::{PiVersion, RealPi};
+pub use real_agent::{Cli, RealAgent};
 pub use running::{Finished, Podd, Running};
 pub use wait::{LONG, say_skipped, wait_for, wait_until};

@@ -90,9 +90,13 @@ impl Api for Gemini {
                 }]),
             ),
             Refusal::RateLimited { retry_after, message } => {
-                let usual = rate_limited(*retry_after);
-                let message = message.as_deref().unwrap_or(&usual);
-                error(429, "RESOURCE_EXHAUSTED", message, quota(*retry_after))
+                let (usual, details) = rate_limit(*retry_after);
+                error(
+                    429,
+                    "RESOURCE_EXHAUSTED",
+                    message.as_deref().unwrap_or(&usual),
+                    details,
+                )
             }
             Refusal::Overloaded => error(
                 503,
@@ -153,28 +157,27 @@ fn piece(answer: &Answer<'_>, parts: &Value, stop: Option<&str>) -> Value {
 
 const METRIC: &str = "generativelanguage.googleapis.com/generate_content_free_tier_requests";
 
-fn rate_limited(retry_after: Option<u64>) -> String {
-    let again = retry_after.map(|seconds| format!("\nPlease retry in {seconds}s."));
-    format!(
+/// A rate limit's words and details: Google says in them, and in no header, when to ask again.
+fn rate_limit(retry_after: Option<u64>) -> (String, Value) {
+    let Some(seconds) = retry_after else {
+        return (
+            "Resource has been exhausted (e.g. check quota).".to_owned(),
+            json!([]),
+        );
+    };
+    let message = format!(
         "You exceeded your current quota, please check your plan and billing details.\n* Quota exceeded for \
-         metric: {METRIC}, limit: 5{}",
-        again.unwrap_or_default()
-    )
-}
-
-/// What was used up, and when it will be there again: Google says that here and in no header.
-fn quota(retry_after: Option<u64>) -> Value {
-    let mut details = vec![json!({
-        "@type": "type.googleapis.com/google.rpc.QuotaFailure",
-        "violations": [{
-            "quotaMetric": METRIC, "quotaId": "GenerateRequestsPerMinutePerProjectPerModel-FreeTier",
-            "quotaValue": "5",
-        }],
-    })];
-    if let Some(seconds) = retry_after {
-        details.push(json!({
-            "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": format!("{seconds}s"),
-        }));
-    }
-    details.into()
+         metric: {METRIC}, limit: 5\nPlease retry in {seconds}s."
+    );
+    let details = json!([
+        {
+            "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+            "violations": [{
+                "quotaMetric": METRIC, "quotaId": "GenerateRequestsPerMinutePerProjectPerModel-FreeTier",
+                "quotaValue": "5",
+            }],
+        },
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": format!("{seconds}s")},
+    ]);
+    (message, details)
 }

@@ -219,6 +219,9 @@ impl Reply {
     }
 
     /// Answers with an error, as the provider of the API that is asked does.
+    ///
+    /// Who tries again for a minute can be told to be quick by the header `retry-after-ms`, which opencode and
+    /// the libraries of OpenAI and Anthropic heed.
     pub fn refused(refusal: Refusal) -> Self {
         Self {
             refusal: Some(refusal),

@@ -114,6 +114,10 @@ fn shell(command: &str, offered: &[Tool]) -> Call {
     if tool.takes("description") {
         args["description"] = "scripted".into();
     }
+    // Codex asks the model again while a command still runs, and at the most after this time.
+    if tool.takes("yield_time_ms") {
+        args["yield_time_ms"] = 30_000.into();
+    }
     tool.call(args)
 }
 
