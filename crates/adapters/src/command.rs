@@ -10,8 +10,8 @@ use pod_core::{AgentType, EventFacts, Terminal, Usage};
 use crate::pi::{Pi, PiReader};
 use crate::question::{LOOKED_AT, question_of};
 use crate::{
-    Adapter, AgentCommand, CommandError, EventReader, Line, LineKind, ProgramPlan, TextSink, WakeSpec,
-    ZoneSource,
+    Adapter, AgentCommand, CommandError, EventReader, Line, LineKind, ProgramPlan, SessionKind, TextSink,
+    WakeSpec, ZoneSource,
 };
 
 /// Any program, which the definition names.
@@ -31,7 +31,11 @@ impl Adapter for Command {
         Ok(AgentCommand::of_args(args).with_prompt_variable(spec))
     }
 
-    fn reader(&self, zone: ZoneSource) -> Box<dyn EventReader + Send> {
+    fn sessions(&self) -> SessionKind {
+        SessionKind::None
+    }
+
+    fn reader(&self, zone: ZoneSource, _recorded: Usage) -> Box<dyn EventReader + Send> {
         Box::new(CommandReader {
             pi: PiReader::new(zone),
             records: false,
@@ -109,7 +113,7 @@ mod tests {
     }
 
     fn facts_of(lines: &[&str]) -> EventFacts {
-        let mut reader = Command.reader(|| jiff::tz::TimeZone::UTC);
+        let mut reader = Command.reader(|| jiff::tz::TimeZone::UTC, Usage::default());
         for line in lines {
             let line = Line {
                 bytes: line.as_bytes(),
@@ -158,6 +162,7 @@ mod tests {
     fn the_prompt_is_a_file_that_the_environment_names() {
         let session = SessionPlan::Fresh {
             path: "/w/session.jsonl".into(),
+            id: String::new(),
         };
         let spec = WakeSpec {
             prompt: "x",
@@ -167,6 +172,7 @@ mod tests {
             session: &session,
             model: None,
             extra_args: &["-c".to_owned(), "two words".to_owned()],
+            server: None,
         };
         for (adapter, args) in [
             (&Command as &dyn Adapter, &["-c", "two words"][..]),

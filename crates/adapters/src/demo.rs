@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
-use pod_core::AgentType;
+use pod_core::{AgentType, Usage};
 
 use crate::pi::Pi;
-use crate::{Adapter, AgentCommand, CommandError, EventReader, ProgramPlan, WakeSpec, ZoneSource};
+use crate::{
+    Adapter, AgentCommand, CommandError, EventReader, ProgramPlan, SessionKind, WakeSpec, ZoneSource,
+};
 
 /// The built-in agent; its stream has pi's shape.
 pub(crate) struct Demo;
@@ -25,8 +27,12 @@ impl Adapter for Demo {
         Ok(AgentCommand::of_args(args).with_prompt_variable(spec))
     }
 
-    fn reader(&self, zone: ZoneSource) -> Box<dyn EventReader + Send> {
-        Pi.reader(zone)
+    fn sessions(&self) -> SessionKind {
+        SessionKind::None
+    }
+
+    fn reader(&self, zone: ZoneSource, recorded: Usage) -> Box<dyn EventReader + Send> {
+        Pi.reader(zone, recorded)
     }
 
     fn delta_text<'a>(&self, line: &'a [u8]) -> Option<Cow<'a, str>> {

@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use pod_core::AgentType;
+use pod_core::{AgentType, FinalError, Usage};
 
 use crate::EventReader;
+use crate::preflight::{Finding, Machine};
 
 /// What a wake-up asks of an adapter.
 #[derive(Debug, Clone, Copy)]
@@ -26,20 +27,49 @@ pub struct WakeSpec<'a> {
     pub model: Option<&'a str>,
     /// The definition's arguments, which stand behind the adapter's own.
     pub extra_args: &'a [String],
+    /// The MCP server that is attached, for a CLI that has no extension of ours.
+    pub server: Option<Server<'a>>,
 }
 
-/// The session that the agent opens, for a CLI that takes a path.
+impl WakeSpec<'_> {
+    /// Whether the definition's arguments have one of these flags: ours, which excludes it, is left out then.
+    pub(crate) fn has_flag(&self, flags: &[&str]) -> bool {
+        self.extra_args.iter().any(|arg| {
+            let name = arg.split_once('=').map_or(arg.as_str(), |(name, _)| name);
+            flags.contains(&name)
+        })
+    }
+
+    /// Refuses a prompt that is longer than the CLI takes, which `what` names.
+    pub(crate) fn refuse_longer(
+        &self,
+        what: &'static str,
+        length: usize,
+        limit: usize,
+    ) -> Result<(), CommandError> {
+        if length > limit {
+            return Err(CommandError::PromptRefused { what, length, limit });
+        }
+        Ok(())
+    }
+}
+
+/// The session that the agent opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionPlan {
-    /// A new one, at this path.
+    /// A new one.
     Fresh {
-        /// Where it is written.
+        /// Where it is written, by a CLI that takes a path.
         path: PathBuf,
+        /// Its id, for a CLI that takes one: a version 4 UUID.
+        id: String,
     },
-    /// The one that a lost wake-up left at this path.
+    /// The one that a lost wake-up left.
     Continue {
-        /// Where it lies.
+        /// Where it lies, for a CLI that took a path.
         path: PathBuf,
+        /// Its id, where the CLI knows its sessions by one.
+        id: String,
     },
 }
 
@@ -47,9 +77,46 @@ impl SessionPlan {
     /// Where the session lies, or will.
     pub fn path(&self) -> &Path {
         match self {
-            Self::Fresh { path } | Self::Continue { path } => path,
+            Self::Fresh { path, .. } | Self::Continue { path, .. } => path,
         }
     }
+}
+
+/// How a CLI knows its sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionKind {
+    /// There are none that could be continued.
+    None,
+    /// By a path that we give.
+    Path,
+    /// By an id that we give.
+    GivenId,
+    /// By an id that it prints.
+    PrintedId,
+}
+
+/// Our own program, by which an agent hands over.
+#[derive(Debug, Clone, Copy)]
+pub struct Server<'a> {
+    /// podctl.
+    pub podctl: &'a str,
+    /// The variables that it needs, all of which the agent gets.
+    pub variables: &'a [&'a str],
+}
+
+/// A directory of the user's configuration as one wake-up sees it: everything in it linked, one file changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overlay {
+    /// The user's directory, below the home.
+    pub of: &'static str,
+    /// The directory that is made.
+    pub at: PathBuf,
+    /// Directories below it in which the CLI keeps what outlives a wake-up; they are made if they are not there.
+    pub kept: &'static [&'static str],
+    /// The JSON file in it that is changed.
+    pub file: &'static str,
+    /// What is merged into that file's object, key by key, two levels deep.
+    pub merge: serde_json::Value,
 }
 
 /// Which program an adapter runs.
@@ -85,7 +152,7 @@ pub enum StdoutPlan {
 }
 
 /// How an agent is started: everything but its program, its cwd and what every agent gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AgentCommand {
     /// The arguments, without the program.
     pub args: Vec<OsString>,
@@ -100,6 +167,8 @@ pub struct AgentCommand {
     pub stdout: StdoutPlan,
     /// Files to be written with mode 0600 before the start.
     pub files: Vec<(PathBuf, Vec<u8>)>,
+    /// A directory of the user's configuration that the CLI sees in another shape.
+    pub overlay: Option<Overlay>,
 }
 
 impl AgentCommand {
@@ -112,7 +181,23 @@ impl AgentCommand {
             stdin: StdinPlan::Null,
             stdout: StdoutPlan::Pipe,
             files: Vec::new(),
+            overlay: None,
         }
+    }
+
+    /// The same with the prompt on stdin, where it has no limit of length and shows in no process list.
+    pub(crate) fn with_prompt_on_stdin(mut self, spec: &WakeSpec<'_>) -> Self {
+        self.stdin = StdinPlan::File(spec.prompt_file.to_owned());
+        self
+    }
+
+    /// The same with these variables.
+    pub(crate) fn with_env(mut self, variables: &[(&str, &str)]) -> Self {
+        let set = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).into()));
+        self.env_set.extend(set);
+        self
     }
 
     /// The same with the prompt's file named in the environment.
@@ -126,11 +211,13 @@ impl AgentCommand {
 /// Why a wake-up cannot be put into a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// The CLI takes the prompt as an argument only, and the kernel takes none of that length.
-    #[error("the prompt of {bytes} bytes does not fit into an argument, which holds {limit} at most")]
-    PromptTooLong {
+    /// The CLI itself refuses a prompt of that length, or cuts it.
+    #[error("the prompt of {length} {what} is longer than this CLI takes, which is {limit} at most")]
+    PromptRefused {
+        /// What is counted.
+        what: &'static str,
         /// How long it is.
-        bytes: usize,
+        length: usize,
         /// How long it may be.
         limit: usize,
     },
@@ -159,8 +246,30 @@ pub trait Adapter: Sync {
     /// Describes the command of a wake-up.
     fn command(&self, spec: &WakeSpec<'_>) -> Result<AgentCommand, CommandError>;
 
+    /// How it knows its sessions.
+    fn sessions(&self) -> SessionKind;
+
+    /// Where the native program lies as seen from the directory of a launcher that would orphan it when it is
+    /// killed. The first that exists is run in the launcher's place.
+    fn native_programs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Makes a reader for the lines of one wake-up; `zone` finds the one in which the CLI says times of day.
-    fn reader(&self, zone: ZoneSource) -> Box<dyn EventReader + Send>;
+    ///
+    /// `recorded` is what earlier wake-ups of the same session are known to have used: a CLI that counts by
+    /// session has that in its figures.
+    fn reader(&self, zone: ZoneSource, recorded: Usage) -> Box<dyn EventReader + Send>;
+
+    /// Judges an exit before the first line, by what the CLI's documentation says of the code, or by stderr.
+    fn start_error(&self, _code: i32, _stderr: &str) -> Option<FinalError> {
+        None
+    }
+
+    /// What a machine lacks for this CLI to run, as far as it can be told without running it.
+    fn preflight(&self, _machine: &Machine<'_>) -> Vec<Finding> {
+        Vec::new()
+    }
 
     /// Returns the piece of an unfinished message that a raw line holds.
     ///

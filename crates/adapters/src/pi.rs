@@ -4,7 +4,6 @@
 //! from stdin to the end of it, which has no limit of length, shows in no process list, and cannot be taken
 //! for an option or a file.
 
-mod errors;
 mod reader;
 mod record;
 
@@ -12,9 +11,9 @@ use crate::ZoneSource;
 use std::borrow::Cow;
 use std::ffi::OsString;
 
-use pod_core::AgentType;
+use pod_core::{AgentType, Usage};
 
-use crate::{Adapter, AgentCommand, CommandError, EventReader, ProgramPlan, StdinPlan, WakeSpec};
+use crate::{Adapter, AgentCommand, CommandError, EventReader, ProgramPlan, SessionKind, WakeSpec};
 
 pub(crate) use reader::PiReader;
 
@@ -42,13 +41,16 @@ impl Adapter for Pi {
         }
         args.extend(["-e".into(), extension.clone().into()]);
         args.extend(spec.extra_args.iter().map(Into::into));
-        let mut command = AgentCommand::of_args(args);
-        command.stdin = StdinPlan::File(spec.prompt_file.to_owned());
+        let mut command = AgentCommand::of_args(args).with_prompt_on_stdin(spec);
         command.files.push((extension, EXTENSION.into()));
         Ok(command)
     }
 
-    fn reader(&self, zone: ZoneSource) -> Box<dyn EventReader + Send> {
+    fn sessions(&self) -> SessionKind {
+        SessionKind::Path
+    }
+
+    fn reader(&self, zone: ZoneSource, _recorded: Usage) -> Box<dyn EventReader + Send> {
         Box::new(PiReader::new(zone))
     }
 
@@ -62,12 +64,13 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::SessionPlan;
+    use crate::{SessionPlan, StdinPlan};
 
     #[test]
     fn the_prompt_travels_by_stdin_and_the_tool_by_a_file() {
         let session = SessionPlan::Fresh {
             path: "/w/3/session.jsonl".into(),
+            id: String::new(),
         };
         let spec = WakeSpec {
             prompt: "do it",
@@ -77,6 +80,7 @@ mod tests {
             session: &session,
             model: Some("anthropic/some-model"),
             extra_args: &["--thinking".to_owned(), "high".to_owned()],
+            server: None,
         };
         let command = Pi.command(&spec).unwrap();
         let args: Vec<_> = command.args.iter().map(|arg| arg.to_str().unwrap()).collect();

@@ -58,6 +58,12 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// The adapter of the CLI whose recording it is.
+    fn kind(&self) -> AgentType {
+        let cli = self.case.split(['-', '/']).next().unwrap();
+        cli.parse().unwrap()
+    }
+
     fn exit(&self) -> ExitStatus {
         let code = self.exit.parse().map(ExitStatus::Code);
         code.unwrap_or_else(|_| ExitStatus::Signal(self.exit.to_owned()))
@@ -87,7 +93,7 @@ impl TextSink for Log {
 }
 
 fn replay(kind: AgentType, stream: &[u8]) -> (EventFacts, Usage, Log) {
-    let mut reader = adapter(kind).reader(|| TimeZone::UTC);
+    let mut reader = adapter(kind).reader(|| TimeZone::UTC, Usage::default());
     let mut log = Log::default();
     for bytes in stream
         .split(|byte| *byte == b'\n')
@@ -100,11 +106,14 @@ fn replay(kind: AgentType, stream: &[u8]) -> (EventFacts, Usage, Log) {
             read_at: "2026-11-30T20:00:00Z".parse().unwrap(),
         };
         let found = reader.line(&line, &mut log);
+        // What a pipe cut off is the only line that is no record.
+        let cut = serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_err();
+        let wanted = if cut { LineKind::NotJson } else { LineKind::Record };
         assert_eq!(
             found,
-            LineKind::Record,
+            wanted,
             "{}",
-            String::from_utf8_lossy(&bytes[..80])
+            String::from_utf8_lossy(&bytes[..80.min(bytes.len())])
         );
     }
     (reader.facts(), reader.usage(), log)
@@ -126,6 +135,18 @@ fn evidence(events: EventFacts, exit: ExitStatus) -> Evidence {
         cancelled: false,
         interrupted: false,
         stderr_tail: String::new(),
+    }
+}
+
+/// What the wrapper adds where nothing was printed.
+fn with_start_error(row: &Row<'_>, facts: EventFacts) -> EventFacts {
+    let error = match row.exit() {
+        ExitStatus::Code(code) if facts.lines == 0 => adapter(row.kind()).start_error(code, ""),
+        ExitStatus::Code(_) | ExitStatus::Signal(_) => None,
+    };
+    EventFacts {
+        error: facts.error.clone().or(error),
+        ..facts
     }
 }
 
@@ -151,7 +172,8 @@ fn every_recording_is_judged_as_its_row_says() {
     let mut wrong = Vec::new();
     for row in rows(&table) {
         let stream = std::fs::read(streams().join(format!("{}.jsonl", row.case))).unwrap();
-        let (facts, usage, log) = replay(AgentType::Pi, &stream);
+        let (facts, usage, log) = replay(row.kind(), &stream);
+        let facts = with_start_error(&row, facts);
         let verdict = adjudicate(&evidence(facts, row.exit())).verdict;
         let got = (
             verdict,
@@ -192,7 +214,7 @@ fn every_recording_has_its_row() {
 #[test]
 fn a_command_that_speaks_pi_is_judged_alike() {
     let table = table();
-    for row in rows(&table) {
+    for row in rows(&table).iter().filter(|row| row.kind() == AgentType::Pi) {
         let stream = std::fs::read(streams().join(format!("{}.jsonl", row.case))).unwrap();
         if !stream.is_empty() {
             let facts = |kind| replay(kind, &stream).0;

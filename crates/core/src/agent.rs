@@ -21,6 +21,14 @@ pub struct UnknownAgentType {
 pub enum AgentType {
     /// The pi coding agent.
     Pi,
+    /// Claude Code.
+    Claude,
+    /// The Codex CLI.
+    Codex,
+    /// The Gemini CLI.
+    Gemini,
+    /// OpenCode.
+    OpenCode,
     /// Any program.
     Command,
     /// The built-in agent of `podctl demo`.
@@ -29,12 +37,24 @@ pub enum AgentType {
 
 impl AgentType {
     /// Every type.
-    pub const ALL: &'static [Self] = &[Self::Pi, Self::Command, Self::Demo];
+    pub const ALL: &'static [Self] = &[
+        Self::Pi,
+        Self::Claude,
+        Self::Codex,
+        Self::Gemini,
+        Self::OpenCode,
+        Self::Command,
+        Self::Demo,
+    ];
 
     /// The word in agents.toml.
     pub fn word(self) -> &'static str {
         match self {
             Self::Pi => "pi",
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::OpenCode => "opencode",
             Self::Command => "command",
             Self::Demo => "demo",
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentName, Current, Declaration, EventFacts, PodId, WakeUpEntry};
+use crate::{AgentName, Current, Declaration, EventFacts, PodId, Usage, WakeUpEntry};
 
 /// The last bytes that an agent wrote and that are no events.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -40,6 +40,9 @@ pub struct WakeResult {
 pub struct SessionRecord {
     /// Its file, where the CLI takes a path.
     pub path: PathBuf,
+    /// Its id, where the CLI knows its sessions by one; absent while only the CLI knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// The wake-up whose session it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<u32>,
@@ -97,6 +100,9 @@ pub struct WrapperFile {
     /// The wake-up's own control group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<PathBuf>,
+    /// What the agent is known to have used so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
     /// The same identity as the record's `current`.
     #[serde(flatten)]
     pub current: Current,

@@ -283,6 +283,10 @@ fn lost_entry(record: &PodRecord, files: &PodFiles, n: u32, rebooted: bool, now:
         entry.agent = Some(current.agent.clone());
         entry.warm = current.warm;
     }
+    let noted = files
+        .wrapper()
+        .filter(|file| file.current.n == n && file.pod_id == record.id);
+    entry.usage = noted.and_then(|file| file.usage);
     if let Some(agent) = files.agent(n) {
         entry.model = agent.model;
         entry.account = agent.account;

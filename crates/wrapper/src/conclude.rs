@@ -11,7 +11,7 @@ use pod_core::{
     WakeUpEntry, WrapperFile, adjudicate, error_chain,
 };
 use pod_disk::Durability;
-use pod_process::{Cgroup, Handle};
+use pod_process::Handle;
 use pod_reconcile::{PodFiles, footer};
 use pod_registry::{RegistryError, UpdateError};
 
@@ -98,6 +98,7 @@ impl Claimed {
             agent_pid: None,
             agent_start_ticks: None,
             cgroup: None,
+            usage: None,
             current: self.current.clone(),
         }
     }
@@ -114,12 +115,13 @@ impl Claimed {
             .write_json(&self.files.layout().wrapper(), &file, Durability::Atomic);
     }
 
-    /// Writes down whom we have started.
-    pub(crate) fn announce_agent(&self, agent: &Handle, group: Option<&Cgroup>) {
+    /// Writes down whom we have started, and what it has used so far.
+    pub(crate) fn announce_agent(&self, agent: &Handle, group: Option<&Path>, usage: Usage) {
         let file = WrapperFile {
             agent_pid: Some(agent.pid()),
             agent_start_ticks: Some(agent.start_ticks()),
-            cgroup: group.map(|group| group.dir().to_owned()),
+            cgroup: group.map(Path::to_owned),
+            usage: (usage != Usage::default()).then_some(usage),
             ..self.wrapper_file()
         };
         let _written = self
@@ -210,7 +212,7 @@ fn gather(
     let intent = own.or(record.intent(n)).filter(|_| !cancelled);
     Evidence {
         declaration: before.handoff.declaration(&claimed.files),
-        events: streams.facts(),
+        events: streams.facts(ran.and_then(|ran| ran.exit.status.as_ref())),
         exit: ran.map(|ran| {
             let mut exit = ran.exit.clone();
             exit.sent_by =

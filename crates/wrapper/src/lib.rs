@@ -15,6 +15,7 @@ mod heart;
 mod human_log;
 mod log_file;
 mod machine;
+mod overlay;
 mod prepare;
 mod prompt;
 mod prune;
@@ -171,6 +172,9 @@ async fn see_through(claimed: &Claimed, home: &HomeLayout, mut signals: Signals)
         signals: &mut signals,
         streams: &mut streams,
         end_requested,
+        group: None,
+        exited: false,
+        noted: pod_core::Usage::default(),
     };
     let group = group.and_then(Cgroup::create_at);
     let adopts = pod_process::become_subreaper();

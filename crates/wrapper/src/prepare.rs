@@ -2,18 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::io::{BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 
-use pod_adapters::{Adapter, AgentCommand, ProgramPlan, SessionPlan, WakeSpec, adapter, scrubbed_variables};
+use pod_adapters::{
+    Adapter, AgentCommand, Line, ProgramPlan, Server, SessionKind, SessionPlan, TextSink, WakeSpec, adapter,
+    scrubbed_variables,
+};
 use pod_config::AgentStore;
 use pod_core::{
-    AgentDefinition, AgentFile, HomeLayout, SCHEMA_VERSION, SessionRecord, StartFailure, error_chain,
+    AgentDefinition, AgentFile, HomeLayout, SCHEMA_VERSION, SessionRecord, StartFailure, Usage, error_chain,
 };
-use pod_disk::Durability;
+use pod_disk::{Durability, OpenKind};
 use sha2::{Digest as _, Sha256};
 
 use crate::claim::Claimed;
-use crate::prompt;
+use crate::{overlay, prompt};
 
 /// Variables of a wake-up, which an inner one must not inherit.
 const WAKE_UP_VARIABLES: &[&str] = &[
@@ -26,12 +30,26 @@ const WAKE_UP_VARIABLES: &[&str] = &[
     "AGENTS_POD_PROMPT_FILE",
 ];
 
+/// What our tools need to know of the wake-up that they run in.
+const SERVER_VARIABLES: &[&str] = &[
+    "AGENTS_POD_POD_ID",
+    "AGENTS_POD_WAKEUP_N",
+    "AGENTS_POD_DOCS_DIR",
+    "AGENTS_POD_HOME",
+    "AGENTS_POD_WAKE_TOKEN",
+];
+
+/// How much of a stream is read for the id at its beginning.
+const LOOKED_FOR_ID: u64 = 1 << 20;
+
 /// An agent that can be started.
 pub(crate) struct Prepared {
     pub(crate) adapter: &'static dyn Adapter,
     pub(crate) program: PathBuf,
     pub(crate) command: AgentCommand,
     pub(crate) env: Vec<(OsString, OsString)>,
+    /// What earlier wake-ups of the same session used.
+    pub(crate) recorded: Usage,
 }
 
 /// What was found out about the agent, and whether it can be started.
@@ -97,9 +115,10 @@ fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Resul
         pod_config::instructions(&definition, home).map_err(|error| unresolved(error_chain(&error)))?;
     agent.instructions_hash = hash_of(&role);
     let adapter = adapter(kind);
-    let session = session(claimed, agent);
+    let session = session(claimed, adapter, agent);
     let prompt = write_prompt(claimed, &role)?;
     let layout = claimed.files.layout();
+    let podctl = server_program();
     let command = adapter.command(&WakeSpec {
         prompt: &prompt,
         prompt_file: &layout.prompt(claimed.current.n),
@@ -108,17 +127,28 @@ fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Resul
         session: &session,
         model: agent.model.as_deref(),
         extra_args: &definition.args,
+        server: podctl.as_deref().map(|podctl| Server {
+            podctl,
+            variables: SERVER_VARIABLES,
+        }),
     });
     let command = command.map_err(|error| StartFailure::Spawn(error_chain(&error)))?;
     let env = environment(claimed, home, &definition, &command);
-    let program = program(adapter, &definition, &env, layout.project())?;
+    let program = native(adapter, program(adapter, &definition, &env, layout.project())?);
     agent.binary_version = packaged_version(&program);
     agent.binary = Some(program.clone());
     for (path, bytes) in &command.files {
         let written = claimed.files.write(path, bytes, Durability::Atomic);
         written.map_err(|error| StartFailure::Spawn(format!("{error}: {}", error.source)))?;
     }
+    if let Some(overlay) = &command.overlay {
+        let home = env.get(OsStr::new("HOME")).map(PathBuf::from);
+        if let Err(why) = overlay::make(&claimed.files, overlay, home.as_deref()) {
+            agent.note = Some(format!("the agent has no tool for its handoff: {why}"));
+        }
+    }
     Ok(Prepared {
+        recorded: recorded_usage(claimed, agent),
         adapter,
         program,
         command,
@@ -141,57 +171,158 @@ fn write_prompt(claimed: &Claimed, role: &str) -> Result<String, StartFailure> {
 ///
 /// One that failed to be continued once is not tried again, and where there is none the start is a cold
 /// one; either is said in agent.json.
-fn session(claimed: &Claimed, agent: &mut AgentFile) -> SessionPlan {
-    let n = claimed.current.n;
-    let own = claimed.files.layout().session(n);
-    let record = |path: &Path, continues| {
-        Some(SessionRecord {
-            path: path.to_owned(),
-            continues,
-        })
-    };
+fn session(claimed: &Claimed, adapter: &dyn Adapter, agent: &mut AgentFile) -> SessionPlan {
     let lost = claimed.record.last().filter(|_| claimed.current.warm);
-    let found = lost.map(|lost| lost_session(claimed, lost.n, lost.warm).map(|path| (path, lost.n)));
-    match found {
-        Some(Ok((path, lost))) => {
-            agent.session = record(&path, Some(lost));
-            SessionPlan::Continue { path }
+    let continues = lost.map(|lost| lost.n);
+    let found = lost.map(|lost| lost_session(claimed, adapter, lost.n, lost.warm));
+    let (path, id) = match found {
+        Some(Ok((path, id))) => {
+            agent.session = Some(SessionRecord {
+                path: path.clone(),
+                id: id.clone(),
+                continues,
+            });
+            return SessionPlan::Continue {
+                path,
+                id: id.unwrap_or_default(),
+            };
         }
         Some(Err(why)) => {
             agent.note = Some(format!("cold start: {why}"));
-            agent.session = record(&own, None);
-            SessionPlan::Fresh { path: own }
+            (claimed.files.layout().session(claimed.current.n), random_uuid())
         }
-        None => {
-            agent.session = record(&own, None);
-            SessionPlan::Fresh { path: own }
-        }
-    }
+        None => (claimed.files.layout().session(claimed.current.n), random_uuid()),
+    };
+    agent.session = Some(SessionRecord {
+        path: path.clone(),
+        id: (adapter.sessions() == SessionKind::GivenId).then(|| id.clone()),
+        continues: None,
+    });
+    SessionPlan::Fresh { path, id }
 }
 
-fn lost_session(claimed: &Claimed, n: u32, warm: bool) -> Result<PathBuf, String> {
+/// A version 4 UUID.
+fn random_uuid() -> String {
+    let mut bytes = [0; 16];
+    // Without randomness the pod's own token could not have been made either.
+    let _filled = getrandom::fill(&mut bytes);
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+/// Where the session of a lost wake-up lies, and its id.
+fn lost_session(
+    claimed: &Claimed,
+    adapter: &dyn Adapter,
+    n: u32,
+    warm: bool,
+) -> Result<(PathBuf, Option<String>), String> {
     let files = &claimed.files;
-    let session = files.agent(n).and_then(|agent| agent.session);
+    let lost = files.agent(n);
+    let kind = lost.as_ref().map(|lost| lost.kind.clone()).unwrap_or_default();
+    if !kind.is_empty() && kind != adapter.agent_type().word() {
+        return Err(format!(
+            "the session of wake-up {n} is that of another agent, {kind}"
+        ));
+    }
+    let session = lost.and_then(|agent| agent.session);
     let session = session.ok_or_else(|| format!("wake-up {n} left no word of its session"))?;
-    let below = session.path.starts_with(files.layout().wakeups());
-    let there = below
-        && files
-            .stat(&session.path)
+    let there = |path: &Path| {
+        files
+            .stat(path)
             .ok()
             .flatten()
-            .is_some_and(|stamp| stamp.size > 0);
-    if !there {
-        return Err(format!("wake-up {n} left no session"));
-    }
-    let spoke = files
-        .stat(&files.layout().events(n))
-        .ok()
-        .flatten()
-        .is_some_and(|stamp| stamp.size > 0);
+            .is_some_and(|stamp| stamp.size > 0)
+    };
+    let spoke = there(&files.layout().events(n));
     if warm && session.continues.is_some() && !spoke {
         return Err(format!("wake-up {n} failed to continue that session already"));
     }
-    Ok(session.path)
+    let none = || format!("wake-up {n} left no session");
+    let id = match adapter.sessions() {
+        SessionKind::Path => {
+            let ours = session.path.starts_with(files.layout().wakeups()) && there(&session.path);
+            ours.then_some(None).ok_or_else(none)?
+        }
+        SessionKind::GivenId => Some(session.id.filter(|id| spoke && is_id(id)).ok_or_else(none)?),
+        SessionKind::PrintedId => {
+            let printed = printed_id(claimed, adapter, n)
+                .filter(|id| is_id(id))
+                .ok_or_else(none)?;
+            // What a continuation prints is another session if it failed.
+            if session.id.is_some_and(|given| given != printed) {
+                return Err(format!("wake-up {n} failed to continue that session already"));
+            }
+            Some(printed)
+        }
+        SessionKind::None => {
+            return Err(format!(
+                "an agent of type {} keeps no session",
+                adapter.agent_type()
+            ));
+        }
+    };
+    Ok((session.path, id))
+}
+
+/// Whether a text can be an id and nothing else, such as an option.
+fn is_id(text: &str) -> bool {
+    text.len() <= 128
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+}
+
+/// The id that a CLI printed at the beginning of its stream.
+fn printed_id(claimed: &Claimed, adapter: &dyn Adapter, n: u32) -> Option<String> {
+    let events = claimed
+        .files
+        .open(&claimed.files.layout().events(n), OpenKind::Read)
+        .ok()?;
+    let mut reader = adapter.reader(jiff::tz::TimeZone::system, Usage::default());
+    let mut lines = std::io::BufReader::new(events.take(LOOKED_FOR_ID));
+    let mut bytes = Vec::new();
+    while lines.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
+        let line = Line {
+            bytes: bytes.trim_ascii_end(),
+            size: bytes.len() as u64,
+            pruned: false,
+            read_at: pod_reconcile::now(),
+        };
+        reader.line(&line, &mut Nowhere);
+        if let Some(id) = reader.facts().session_id {
+            return Some(id);
+        }
+        bytes.clear();
+    }
+    None
+}
+
+struct Nowhere;
+
+impl TextSink for Nowhere {
+    fn finished(&mut self, _text: &str) {}
+    fn delta(&mut self, _text: &str) {}
+    fn discarded(&mut self) {}
+}
+
+/// What the earlier wake-ups of the session that this one continues are recorded to have used.
+fn recorded_usage(claimed: &Claimed, agent: &AgentFile) -> Usage {
+    let mut total = Usage::default();
+    let mut continues = agent.session.as_ref().and_then(|session| session.continues);
+    while let Some(n) = continues {
+        let entry = claimed.record.wake_ups.iter().find(|entry| entry.n == n);
+        total = total.plus(entry.and_then(|entry| entry.usage).unwrap_or_default());
+        let earlier = claimed.files.agent(n).and_then(|agent| agent.session);
+        // Only ever backwards: a file that was changed by hand leads to no circle.
+        continues = earlier
+            .and_then(|session| session.continues)
+            .filter(|next| *next < n);
+    }
+    total
 }
 
 fn environment(
@@ -293,6 +424,27 @@ fn program(
     };
     let path = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
     pod_process::find_binary(&name, path, cwd).map_err(StartFailure::Missing)
+}
+
+/// The native program in the place of a launcher that would leave it running.
+fn native(adapter: &dyn Adapter, program: PathBuf) -> PathBuf {
+    let real = program.canonicalize().ok();
+    let dir = real.as_deref().and_then(Path::parent);
+    let found = dir.and_then(|dir| {
+        let places = adapter.native_programs().iter().map(|place| dir.join(place));
+        places
+            .filter_map(|place| place.canonicalize().ok())
+            .find(|place| place.is_file())
+    });
+    found.unwrap_or(program)
+}
+
+/// podctl, as the CLI starts it for our tools. A CLI is not told of a path that its configuration cannot say.
+fn server_program() -> Option<String> {
+    let podctl = pod_process::sibling("podctl")
+        .ok()
+        .filter(|podctl| podctl.arg0.is_none())?;
+    podctl.path.into_os_string().into_string().ok()
 }
 
 /// The version in the package that a program belongs to, where it belongs to one: nothing is run for it.

@@ -18,6 +18,8 @@ pub(crate) struct RawLog {
     in_line: bool,
     torn: bool,
     skipping: bool,
+    /// Whether the agent writes it itself, so that its bytes are there when they are seen.
+    left: bool,
 }
 
 /// More white space than that is taken for a line.
@@ -32,11 +34,21 @@ impl RawLog {
             in_line: false,
             torn: false,
             skipping: false,
+            left: false,
         }
+    }
+
+    /// Leaves the writing to the agent, but for the end of a last line.
+    pub(crate) fn leave(&mut self) {
+        self.left = true;
     }
 
     /// Adds a piece of the stream. Lines of white space alone are left out.
     pub(crate) fn add(&mut self, piece: &[u8]) {
+        if self.left {
+            self.in_line = piece.last().map_or(self.in_line, |last| *last != b'\n');
+            return;
+        }
         let (mut from, mut at) = (0, 0);
         while at < piece.len() {
             let end = memchr::memchr(b'\n', &piece[at..]).map_or(piece.len(), |found| at + found + 1);

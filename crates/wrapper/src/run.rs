@@ -1,9 +1,11 @@
 //! Runs the agent: one loop that hears, one machine that decides.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
-use pod_core::{ExitFacts, ExitStatus, KillCause, StartFailure, budget_exhausted, error_chain};
+use pod_adapters::StdoutPlan;
+use pod_core::{ExitFacts, ExitStatus, KillCause, StartFailure, Usage, budget_exhausted, error_chain};
 use pod_process::{Cgroup, Handle, Sig, SweepReport};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGXFSZ};
 use signal_hook_tokio::Signals;
@@ -12,7 +14,7 @@ use crate::claim::Claimed;
 use crate::heart::Heart;
 use crate::machine::{Effect, Ending, Event, Machine};
 use crate::prepare::Prepared;
-use crate::start::{Read, Running, read_now, readable, start};
+use crate::start::{Read, Running, read_now, read_stdout, readable, start, stdout_readable};
 use crate::streams::Streams;
 use pod_reconcile::now;
 
@@ -51,6 +53,12 @@ pub(crate) struct Runner<'a> {
     pub(crate) streams: &'a mut Streams,
     /// Whether we were told to end before there was an agent.
     pub(crate) end_requested: bool,
+    /// The wake-up's own control group.
+    pub(crate) group: Option<PathBuf>,
+    /// Whether the agent's own process has ended.
+    pub(crate) exited: bool,
+    /// The usage that wrapper.json has.
+    pub(crate) noted: Usage,
 }
 
 impl Runner<'_> {
@@ -64,7 +72,11 @@ impl Runner<'_> {
             group.and_then(Cgroup::oom_kills),
             pod_process::oom_kills_on_machine(),
         );
-        self.streams.speak(prepared.adapter);
+        self.streams.speak(prepared.adapter, prepared.recorded);
+        self.group = group.map(|group| group.dir().to_owned());
+        if prepared.command.stdout == StdoutPlan::File {
+            self.streams.leave_raw_log();
+        }
         let mut running = start(prepared, self.claimed, group)?;
         let pid = running.agent.pid();
         let machine = self.attend(&mut running).await;
@@ -113,7 +125,7 @@ impl Runner<'_> {
                 .unwrap_or_else(|| start + Duration::from_secs(86_400));
             let woken = tokio::select! {
                 signal = self.signals.next() => Woken::Signal(signal),
-                () = readable(running.stdout.as_ref()) => Woken::Stdout,
+                () = stdout_readable(running.stdout.as_ref()) => Woken::Stdout,
                 () = readable(running.stderr.as_ref()) => Woken::Stderr,
                 _ = heartbeat.tick() => Woken::Beat,
                 () = tokio::time::sleep_until(deadline) => Woken::Time,
@@ -129,23 +141,42 @@ impl Runner<'_> {
     }
 
     fn take(&mut self, running: &mut Running, stream: Stream, piece: &mut [u8]) -> Event {
-        let pipe = match stream {
-            Stream::Stdout => &mut running.stdout,
-            Stream::Stderr => &mut running.stderr,
+        let read = match stream {
+            Stream::Stdout => {
+                let stdout = running.stdout.as_mut();
+                stdout.map_or(Read::End, |stdout| read_stdout(stdout, piece, self.exited))
+            }
+            Stream::Stderr => running
+                .stderr
+                .as_ref()
+                .map_or(Read::End, |pipe| read_now(pipe, piece)),
         };
-        match pipe.as_ref().map_or(Read::End, |pipe| read_now(pipe, piece)) {
+        match read {
             Read::Nothing => return Event::Tick,
             Read::Some(count) => match stream {
                 Stream::Stdout => self.streams.stdout(&piece[..count]),
                 Stream::Stderr => self.streams.stderr(&piece[..count]),
             },
             Read::End => {
-                *pipe = None;
+                match stream {
+                    Stream::Stdout => running.stdout = None,
+                    Stream::Stderr => running.stderr = None,
+                }
                 let both = running.stdout.is_none() && running.stderr.is_none();
                 return if both { Event::Closed } else { Event::Tick };
             }
         }
+        self.note_usage(&running.agent);
         self.heard()
+    }
+
+    /// Writes down what is used as it becomes known: whoever finds us dead has nothing else to record.
+    fn note_usage(&mut self, agent: &Handle) {
+        let usage = self.streams.usage();
+        if usage != self.noted {
+            self.noted = usage;
+            self.claimed.announce_agent(agent, self.group.as_deref(), usage);
+        }
     }
 
     /// What an output means for the limits that the loop watches.
@@ -172,6 +203,7 @@ impl Runner<'_> {
                 if pod_process::exit_status(agent).is_ok_and(|status| status.is_none()) {
                     Event::Tick
                 } else {
+                    self.exited = true;
                     Event::Exited
                 }
             }

@@ -1,18 +1,30 @@
 //! Starts the agent, with its pipes.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::time::Duration;
 
-use pod_core::{StartFailure, error_chain};
+use pod_core::{StartFailure, Usage, error_chain};
 use pod_process::{Cgroup, Handle, LaunchError, Recipe};
 use tokio::net::unix::pipe::Receiver;
 
 use crate::claim::Claimed;
 use crate::prepare::Prepared;
 
+/// Where an agent's stdout comes from.
+pub(crate) enum Stdout {
+    Pipe(Receiver),
+    /// A file that grows, of which nothing says when.
+    File(File),
+}
+
+/// How long a file is left alone between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 /// The descriptors of a running agent.
 pub(crate) struct Running {
     pub(crate) agent: Handle,
-    pub(crate) stdout: Option<Receiver>,
+    pub(crate) stdout: Option<Stdout>,
     pub(crate) stderr: Option<Receiver>,
 }
 
@@ -34,14 +46,25 @@ pub(crate) fn start(
             )
         }
     };
-    if prepared.command.stdout == pod_adapters::StdoutPlan::File {
-        return Err(StartFailure::Spawn(
-            "this build gives agents a pipe for stdout, and this one needs a file".to_owned(),
-        ));
-    }
-    let (stdout, agent_stdout) = pod_process::pipe().map_err(other)?;
+    let (stdout, agent_stdout) = match prepared.command.stdout {
+        pod_adapters::StdoutPlan::Pipe => {
+            let (ours, agents) = pod_process::pipe().map_err(other)?;
+            (
+                Stdout::Pipe(Receiver::from_owned_fd(ours).map_err(other)?),
+                agents,
+            )
+        }
+        pod_adapters::StdoutPlan::File => {
+            let place = claimed.files.layout().events(claimed.current.n);
+            let open = |kind| {
+                let opened = claimed.files.open(&place, kind);
+                opened.map_err(|error| StartFailure::Spawn(error_chain(&error)))
+            };
+            let agents = open(pod_disk::OpenKind::Append)?;
+            (Stdout::File(open(pod_disk::OpenKind::Read)?), agents.into())
+        }
+    };
     let (stderr, agent_stderr) = pod_process::pipe().map_err(other)?;
-    let stdout = Receiver::from_owned_fd(stdout).map_err(other)?;
     let stderr = Receiver::from_owned_fd(stderr).map_err(other)?;
     let recipe = Recipe {
         program: prepared.program,
@@ -58,7 +81,7 @@ pub(crate) fn start(
             StartFailure::Spawn(error_chain(&error))
         }
     })?;
-    claimed.announce_agent(&launched.handle, group);
+    claimed.announce_agent(&launched.handle, group.map(Cgroup::dir), Usage::default());
     Ok(Running {
         agent: launched.handle,
         stdout: Some(stdout),
@@ -72,6 +95,29 @@ pub(crate) async fn readable(pipe: Option<&Receiver>) {
         // A pipe that cannot be waited for is read, and shows there what is wrong.
         Some(pipe) => drop(pipe.readable().await),
         None => std::future::pending().await,
+    }
+}
+
+/// Ready when it is time to look at the agent's stdout.
+pub(crate) async fn stdout_readable(stdout: Option<&Stdout>) {
+    match stdout {
+        Some(Stdout::Pipe(pipe)) => readable(Some(pipe)).await,
+        Some(Stdout::File(_)) => tokio::time::sleep(LOOK_AGAIN).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reads what is there of the agent's stdout; a file is at its end when its agent is gone.
+pub(crate) fn read_stdout(stdout: &mut Stdout, piece: &mut [u8], exited: bool) -> Read {
+    match stdout {
+        Stdout::Pipe(pipe) => read_now(pipe, piece),
+        Stdout::File(file) => match file.read(piece) {
+            Ok(0) if exited => Read::End,
+            Ok(0) => Read::Nothing,
+            Ok(count) => Read::Some(count),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Read::Nothing,
+            Err(_) => Read::End,
+        },
     }
 }
 

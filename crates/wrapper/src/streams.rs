@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 use pod_adapters::{Adapter, EventReader, Line, LineKind};
-use pod_core::{EventFacts, MissingBytes, Tail, Usage};
+use pod_core::{EventFacts, ExitStatus, MissingBytes, Tail, Usage};
 use pod_disk::OpenKind;
 use pod_reconcile::PodFiles;
 
@@ -17,6 +17,7 @@ pub(crate) struct Streams {
     raw: RawLog,
     pub(crate) human: HumanLog,
     reader: Option<Box<dyn EventReader + Send>>,
+    adapter: Option<&'static dyn Adapter>,
     stdout_tail: TailBuffer,
     stderr_tail: TailBuffer,
     /// Bytes of both streams.
@@ -38,6 +39,7 @@ impl Streams {
             raw: RawLog::new(open(&layout.events(n))),
             human: HumanLog::new(open(&layout.output())),
             reader: None,
+            adapter: None,
             stdout_tail: TailBuffer::default(),
             stderr_tail: TailBuffer::default(),
             bytes: 0,
@@ -45,8 +47,14 @@ impl Streams {
     }
 
     /// From here on lines are read as those of this CLI.
-    pub(crate) fn speak(&mut self, adapter: &dyn Adapter) {
-        self.reader = Some(adapter.reader(TimeZone::system));
+    pub(crate) fn speak(&mut self, adapter: &'static dyn Adapter, recorded: Usage) {
+        self.reader = Some(adapter.reader(TimeZone::system, recorded));
+        self.adapter = Some(adapter);
+    }
+
+    /// From here on the agent writes the raw log itself.
+    pub(crate) fn leave_raw_log(&mut self) {
+        self.raw.leave();
     }
 
     pub(crate) fn stdout(&mut self, piece: &[u8]) {
@@ -94,11 +102,17 @@ impl Streams {
             .map_or_else(Usage::default, |reader| reader.usage())
     }
 
-    pub(crate) fn facts(&self) -> EventFacts {
+    /// What was seen; `status` is the agent's end, which may say more where nothing was printed.
+    pub(crate) fn facts(&self, status: Option<&ExitStatus>) -> EventFacts {
         let mut facts = self
             .reader
             .as_ref()
             .map_or_else(EventFacts::default, |reader| reader.facts());
+        if let (0, Some(ExitStatus::Code(code)), Some(adapter)) = (facts.lines, status, self.adapter) {
+            facts.error = facts
+                .error
+                .or_else(|| adapter.start_error(*code, &self.stderr_tail.text()));
+        }
         // A program that asks may ask on stderr; one that speaks in records asks in records.
         if facts.plain_text || (facts.lines == 0 && facts.records == 0) {
             facts.question = facts

@@ -3,8 +3,10 @@
 use crate::ZoneSource;
 use pod_core::{EventFacts, FinalError, Stop, Terminal, Timestamp, Usage};
 
-use super::errors;
 use super::record::{self, Message, Record};
+use crate::catalogue::{self, Said, leading_status};
+use crate::json::Tally;
+use crate::text::{is_handoff, size_in_words};
 use crate::{EventReader, Line, LineKind, TextSink};
 
 /// How far a run of pi's has come.
@@ -28,8 +30,7 @@ pub(crate) struct PiReader {
     phase: Phase,
     /// Whether any `agent_end` had the key `willRetry`: then `agent_settled` is owed.
     owes_settled: bool,
-    lines: u64,
-    records: u64,
+    tally: Tally,
     aborted: Option<bool>,
     stop: Option<Stop>,
     error: Option<FinalError>,
@@ -46,8 +47,7 @@ impl PiReader {
             zone,
             phase: Phase::Working,
             owes_settled: false,
-            lines: 0,
-            records: 0,
+            tally: Tally::default(),
             aborted: None,
             stop: None,
             error: None,
@@ -115,7 +115,7 @@ impl PiReader {
         match record.success() {
             Some(true) => self.error = None,
             Some(false) => {
-                let judged = record.with_final_error(|said| errors::judge(said, read_at, self.zone));
+                let judged = record.with_final_error(|said| judge(said, read_at, self.zone));
                 self.error = judged.or(self.error.take());
                 if self.phase == Phase::Ended {
                     self.phase = Phase::GivenUp;
@@ -130,8 +130,8 @@ impl PiReader {
         self.stop = message.stop_reason.as_deref().and_then(|word| word.parse().ok());
         self.error = match self.stop {
             Some(stop @ (Stop::Error | Stop::Aborted)) => {
-                let judge = |said: &str| errors::judge(said, line.read_at, self.zone);
-                message.with_error(judge).or_else(|| Some(judge(stop.word())))
+                let judged = |said: &str| judge(said, line.read_at, self.zone);
+                message.with_error(judged).or_else(|| Some(judged(stop.word())))
             }
             Some(Stop::Stop | Stop::ToolUse | Stop::Length) | None => None,
         };
@@ -162,38 +162,30 @@ impl PiReader {
     }
 }
 
-/// What stands in the place of a text that is too long for the log.
-fn size_in_words(size: u64) -> String {
-    format!("[a message in a line of {size} bytes, too long for this log: it is whole in events.jsonl]")
-}
-
-/// Whether a tool is the handoff, by whatever prefix its server gave it.
-fn is_handoff(tool: &str) -> bool {
-    tool.ends_with("pod_handoff")
+/// Judges an error in pi's own words, which begin with the HTTP status where there was one.
+fn judge(message: &str, read_at: Timestamp, zone: ZoneSource) -> FinalError {
+    let said = Said {
+        message,
+        status: leading_status(message),
+        code: None,
+    };
+    catalogue::judge(&[], &said, read_at, zone)
 }
 
 impl EventReader for PiReader {
     fn line(&mut self, line: &Line<'_>, text: &mut dyn TextSink) -> LineKind {
-        if line.bytes.trim_ascii().is_empty() {
-            return LineKind::NotJson;
+        let record = record::parse(line.bytes);
+        if let Some(record) = &record {
+            self.record(record, line, text);
         }
-        self.lines += 1;
-        if let Some(record) = record::parse(line.bytes) {
-            self.records += 1;
-            self.record(&record, line, text);
-            LineKind::Record
-        } else if record::is_json(line.bytes) {
-            LineKind::Json
-        } else {
-            LineKind::NotJson
-        }
+        self.tally.count(line, record.is_some())
     }
 
     fn facts(&self) -> EventFacts {
         EventFacts {
-            lines: self.lines,
-            records: self.records,
-            noise: self.lines - self.records,
+            lines: self.tally.lines,
+            records: self.tally.records,
+            noise: self.tally.lines - self.tally.records,
             plain_text: false,
             terminal: self.terminal(),
             aborted: self.aborted,

@@ -8,8 +8,10 @@ use std::fmt;
 
 use pod_core::Usage;
 use serde::Deserialize;
-use serde::de::{Deserializer as _, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+
+use crate::json::{self, read, with_string};
 
 /// The types of pi's records, in all versions since 0.73.
 const TYPES: &[&str] = &[
@@ -67,48 +69,8 @@ pub(super) struct Record<'a> {
 
 /// Reads a line; `None` if it is no record of pi's.
 pub(super) fn parse(line: &[u8]) -> Option<Record<'_>> {
-    // Serde would take an array for the fields in their order.
-    let record: Record<'_> = line
-        .trim_ascii_start()
-        .first()
-        .filter(|first| **first == b'{')
-        .and_then(|_| serde_json::from_slice(line).ok())?;
+    let record: Record<'_> = json::object(line)?;
     TYPES.contains(&record.kind.as_ref()).then_some(record)
-}
-
-/// Whether a line is a JSON object or array. A bare number or word is text that happens to be JSON.
-pub(super) fn is_json(line: &[u8]) -> bool {
-    matches!(line.trim_ascii_start().first(), Some(b'{' | b'['))
-        && std::str::from_utf8(line).is_ok()
-        && serde_json::from_slice::<IgnoredAny>(line).is_ok()
-}
-
-/// A part that has another shape than expected is as good as absent: the record is one all the same.
-fn read<'a, T: Deserialize<'a>>(part: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(part?.get()).ok()
-}
-
-/// Gives a string to `take`; a part that is no string is absent.
-///
-/// Serde's buffer for escapes is the only copy that is made: a string may have megabytes. Half a surrogate
-/// pair, which JavaScript leaves where it cuts a text, is shown as U+FFFDs.
-fn with_string<T>(part: Option<&RawValue>, take: impl FnOnce(&str) -> T) -> Option<T> {
-    let mut json = serde_json::Deserializer::from_str(part.filter(|raw| raw.get().starts_with('"'))?.get());
-    json.deserialize_bytes(WithString(take)).ok()
-}
-
-struct WithString<F>(F);
-
-impl<T, F: FnOnce(&str) -> T> Visitor<'_> for WithString<F> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_bytes<E>(self, text: &[u8]) -> Result<T, E> {
-        Ok((self.0)(&String::from_utf8_lossy(text)))
-    }
 }
 
 impl<'a> Record<'a> {

@@ -1,11 +1,12 @@
-//! The catalogue of errors that pi reports, as data: the first row that matches decides.
+//! The catalogue of errors that CLIs report, as data: the first row that matches decides.
 //!
-//! Codes and whole sentences of the providers stand before the HTTP status, and that before single words,
-//! which are the least certain.
+//! A CLI's own rows stand first, then those of the providers, which every CLI passes on in its own words.
+//! Of these, codes and whole sentences stand before the HTTP status, and that before single words, which are
+//! the least certain. Only what the CLI itself authored is judged.
 
-use crate::ZoneSource;
 use pod_core::{ErrorClass, FinalError, LimitSource, Timestamp, reset_from_text};
 
+use crate::ZoneSource;
 use Sign::{Says, Status};
 
 /// How much of a message is looked at; the sentence of a provider is shorter.
@@ -14,25 +15,40 @@ const LOOKED_AT: usize = 16 * 1024;
 const KEPT: usize = 1024;
 
 /// What a row looks for.
-enum Sign {
-    /// The message begins with an HTTP status of this range.
+pub(crate) enum Sign {
+    /// An HTTP status of this range.
     Status(u16, u16),
-    /// It holds all of these, in any letter case.
+    /// The CLI's own code, as it stands.
+    Code(&'static str),
+    /// The message holds all of these, in any letter case.
     Says(&'static [&'static str]),
 }
 
-struct Row {
+/// One row of a catalogue.
+pub(crate) struct Row {
     id: &'static str,
     class: ErrorClass,
     sign: Sign,
 }
 
-const fn row(id: &'static str, class: ErrorClass, sign: Sign) -> Row {
+/// A row: its id, which the evidence keeps, the class, and the sign.
+pub(crate) const fn row(id: &'static str, class: ErrorClass, sign: Sign) -> Row {
     Row { id, class, sign }
 }
 
+/// What a CLI said of an error.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Said<'a> {
+    /// Its words.
+    pub(crate) message: &'a str,
+    /// The HTTP status, where it stands in a field or in a known place of the words.
+    pub(crate) status: Option<u16>,
+    /// The CLI's own code for it.
+    pub(crate) code: Option<&'a str>,
+}
+
 #[rustfmt::skip]
-const CATALOGUE: &[Row] = &[
+const PROVIDERS: &[Row] = &[
     // Google says this of a minute's quota too, and then when it is over.
     row("quota-of-a-minute",   ErrorClass::RateLimit,  Says(&["exceeded your current quota", "retry in"])),
     row("quota-code",          ErrorClass::Quota,      Says(&["insufficient_quota"])),
@@ -50,6 +66,8 @@ const CATALOGUE: &[Row] = &[
     row("overloaded-code",     ErrorClass::Overloaded, Says(&["overloaded_error"])),
     row("auth-code",           ErrorClass::Auth,       Says(&["invalid_api_key"])),
     row("auth-error",          ErrorClass::Auth,       Says(&["authentication_error"])),
+    row("auth-google",         ErrorClass::Auth,       Says(&["api_key_invalid"])),
+    row("auth-google-text",    ErrorClass::Auth,       Says(&["api key not valid"])),
     row("quota-billing",       ErrorClass::Quota,      Says(&["billing"])),
     row("quota-credit",        ErrorClass::Quota,      Says(&["credit"])),
 
@@ -72,13 +90,16 @@ const CATALOGUE: &[Row] = &[
     row("word-unavailable",    ErrorClass::Overloaded, Says(&["service unavailable"])),
 ];
 
-/// Judges the error that was pi's last word, in pi's own words.
+/// Judges the error that was a CLI's last word.
 ///
 /// `zone` is the one in which a time of day without a zone is meant.
-pub(super) fn judge(message: &str, read_at: Timestamp, zone: ZoneSource) -> FinalError {
-    let looked_at = head(message, LOOKED_AT);
+pub(crate) fn judge(own: &[Row], said: &Said<'_>, read_at: Timestamp, zone: ZoneSource) -> FinalError {
+    let looked_at = head(said.message, LOOKED_AT);
     let lower = looked_at.to_lowercase();
-    let found = CATALOGUE.iter().find(|row| row.sign.matches(&lower));
+    let found = own
+        .iter()
+        .chain(PROVIDERS)
+        .find(|row| row.sign.matches(&lower, said));
     let (class, rule) = found.map_or((ErrorClass::Other, "none"), |row| (row.class, row.id));
     let limited = matches!(class, ErrorClass::RateLimit | ErrorClass::Overloaded);
     // `in ~5 min` is five minutes.
@@ -88,28 +109,35 @@ pub(super) fn judge(message: &str, read_at: Timestamp, zone: ZoneSource) -> Fina
         .map(|at| (at, LimitSource::Text));
     FinalError {
         class,
-        message: head(message, KEPT).to_owned(),
+        message: head(said.message, KEPT).to_owned(),
         rule: rule.to_owned(),
         resets,
     }
 }
 
 impl Sign {
-    fn matches(&self, lower: &str) -> bool {
+    fn matches(&self, lower: &str, said: &Said<'_>) -> bool {
         match self {
-            Self::Status(first, last) => status(lower).is_some_and(|code| (*first..=*last).contains(&code)),
+            Self::Status(first, last) => said.status.is_some_and(|code| (*first..=*last).contains(&code)),
+            Self::Code(code) => said.code == Some(code),
             Self::Says(phrases) => phrases.iter().all(|phrase| lower.contains(phrase)),
         }
     }
 }
 
-/// The HTTP status that a message begins with: `429 Rate limit`, `429: {…}`.
-fn status(message: &str) -> Option<u16> {
+/// The HTTP status that a text begins with: `429 Rate limit`, `429: {…}`.
+pub(crate) fn leading_status(message: &str) -> Option<u16> {
     let (digits, rest) = message.trim_start().split_at_checked(3)?;
     if rest.starts_with(|c: char| c.is_alphanumeric()) {
         return None;
     }
     digits.parse().ok()
+}
+
+/// The HTTP status behind a phrase in a text: `last status: 429 Too Many Requests`.
+pub(crate) fn status_behind(message: &str, phrase: &str) -> Option<u16> {
+    let (_, rest) = message.split_once(phrase)?;
+    leading_status(rest)
 }
 
 /// The beginning of a text, cut at a character.
@@ -122,7 +150,12 @@ mod tests {
     use super::*;
 
     fn judged(message: &str) -> FinalError {
-        judge(message, "2026-11-30T20:00:00Z".parse().unwrap(), || {
+        let said = Said {
+            message,
+            status: leading_status(message),
+            code: None,
+        };
+        judge(&[], &said, "2026-11-30T20:00:00Z".parse().unwrap(), || {
             jiff::tz::TimeZone::UTC
         })
     }
@@ -222,9 +255,9 @@ mod tests {
 
     #[test]
     fn every_row_has_a_name_of_its_own() {
-        let mut ids: Vec<_> = CATALOGUE.iter().map(|row| row.id).collect();
+        let mut ids: Vec<_> = PROVIDERS.iter().map(|row| row.id).collect();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), CATALOGUE.len());
+        assert_eq!(ids.len(), PROVIDERS.len());
     }
 }
