@@ -11,6 +11,7 @@ mod defects;
 mod models;
 mod podd;
 mod policy;
+mod real_agents;
 mod real_models;
 mod real_pi;
 mod records;

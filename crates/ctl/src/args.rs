@@ -84,6 +84,11 @@ pub(crate) enum Command {
     ///
     /// Writes HANDOFF.md of the wake-up that this runs in. Anywhere else it is an error.
     Handoff(Handoff),
+    /// Serve the handoff and the pod's state to an agent, as an MCP server on stdio
+    ///
+    /// pod-wrapper attaches it to the agents that it starts. It offers `pod_handoff` and `pod_status`, which
+    /// work inside a wake-up alone.
+    Mcp,
     /// Check home, podd, agents, disk and cgroup, and say what to do
     Doctor(Format),
     /// Play a whole rotation to `done` with a built-in agent, no API key

@@ -15,6 +15,27 @@ const CANNOT: &str = "cannot hand off";
 
 /// Writes the handoff of the wake-up that this runs in.
 pub(crate) fn run(context: &Context, args: &Handoff) -> Ended {
+    let wake_up = own(context)?;
+    let summary = match (&args.summary, &args.file) {
+        (Some(summary), _) => summary.clone(),
+        (None, Some(file)) => Source::of_file(file).read_any("the summary")?,
+        (None, None) => String::new(),
+    };
+    if summary.trim().is_empty() {
+        ui::note("there is no summary: the next wake-up will not know what was done");
+    }
+    wake_up.hand_off(args.status, &summary)?;
+    Ok(Exit::Done)
+}
+
+/// The wake-up that this runs in.
+pub(crate) struct Own {
+    pub(crate) record: PodRecord,
+    files: PodFiles,
+}
+
+/// Finds the wake-up that this runs in, and that it is the one that its pod has claimed now.
+pub(crate) fn own(context: &Context) -> Result<Own, Fault> {
     let (id, token) = own_wake_up()?;
     let record = context
         .registry()?
@@ -24,23 +45,27 @@ pub(crate) fn run(context: &Context, args: &Handoff) -> Ended {
     let files = PodFiles::new(&record.project, &id);
     let docs = context::variable("AGENTS_POD_DOCS_DIR").unwrap_or_default();
     if Path::new(&docs) != files.layout().docs() {
-        return Err(outside("AGENTS_POD_DOCS_DIR is not the pod's own directory").into());
+        return Err(outside("AGENTS_POD_DOCS_DIR is not the pod's own directory"));
     }
-    let summary = match (&args.summary, &args.file) {
-        (Some(summary), _) => summary.clone(),
-        (None, Some(file)) => Source::of_file(file).read_any("the summary")?,
-        (None, None) => String::new(),
-    };
-    if summary.trim().is_empty() {
-        ui::note("there is no summary: the next wake-up will not know what was done");
+    Ok(Own { record, files })
+}
+
+impl Own {
+    /// Writes HANDOFF.md.
+    pub(crate) fn hand_off(&self, status: Status, summary: &str) -> Result<(), Fault> {
+        let files = &self.files;
+        let text = text(status, summary);
+        // An agent that cleaned its project of what git ignores took the documents along.
+        let made = files.create_dirs(&files.layout().docs());
+        let written =
+            made.and_then(|()| files.write(&files.layout().handoff(), text.as_bytes(), Durability::Durable));
+        written.map_err(|error| Fault::of(CANNOT, &error))
     }
-    let text = text(args.status, &summary);
-    // An agent that cleaned its project of what git ignores took the documents along.
-    let made = files.create_dirs(&files.layout().docs());
-    let written =
-        made.and_then(|()| files.write(&files.layout().handoff(), text.as_bytes(), Durability::Durable));
-    written.map_err(|error| Fault::of(CANNOT, &error))?;
-    Ok(Exit::Done)
+
+    /// Where its documents lie.
+    pub(crate) fn docs(&self) -> std::path::PathBuf {
+        self.files.layout().docs()
+    }
 }
 
 fn outside(cause: &str) -> Fault {

@@ -17,6 +17,7 @@ mod fault;
 mod handoff;
 mod logs;
 mod ls;
+mod mcp;
 mod papers;
 mod plan;
 mod podd_note;
@@ -99,6 +100,7 @@ fn run(cli: Cli) -> Ended {
         Command::Agent { command } => agent::run(&context, &command),
         Command::Config { command } => config::run(&context, &command),
         Command::Handoff(args) => handoff::run(&context, &args),
+        Command::Mcp => mcp::run(&context),
         Command::Completions { shell } => papers::completions(shell),
         Command::Man { dir } => papers::man(&dir),
         Command::Doctor(format) => doctor::run(&context, format),
