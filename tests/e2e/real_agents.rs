@@ -253,10 +253,12 @@ fn long_prompt(agent: &RealAgent) {
     let env = env();
     let model = Model::start(Script::of([Reply::text("Read.")]));
     agent.set_up(&env, &model);
-    let goal = env.scratch().join("goal");
-    fs::create_dir_all(env.scratch()).expect("it is made");
+    let goal = env.root().join("goal");
     fs::write(&goal, format!("{} END-OF-GOAL", "lorem ipsum ".repeat(250_000))).expect("it is written");
-    env.spawn_with("p", &["--goal-file", goal.to_str().expect("it is UTF-8")]);
+    let (project, goal) = (env.project(), goal.as_path());
+    let [project, goal] = [project, goal].map(|path| path.to_str().expect("it is UTF-8"));
+    env.podctl(&["spawn", "--id", "p", "--project", project, "--goal-file", goal])
+        .ok();
     env.wake("p");
     if agent.cli() == Cli::Codex {
         let last = assert_ended(&env, agent.cli(), "failed", Some("spawnFailed"));
