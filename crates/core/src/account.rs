@@ -52,6 +52,57 @@ pub fn account_hold<'a>(
         .max_by_key(|hold| hold.until)
 }
 
+/// How long a wake-up has to run behind a limit's end until the others need not wait for its outcome: longer
+/// than any CLI tries again before it gives up (Claude Code 180 s, Gemini 254 s).
+const PROBED: Duration = Duration::from_secs(300);
+
+/// What is known of an account whose limit has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// There was no limit, or a wake-up has shown since that it is over.
+    NotNeeded,
+    /// Nobody has tried since: one wake-up finds out.
+    Due,
+    /// This pod's wake-up is finding out.
+    Running(PodId),
+}
+
+/// Whether a limit has ended of which nobody knows yet whether it holds again. A limit that is met by all pods
+/// of an account at its supposed end is met by one alone.
+pub(crate) fn probe<'a>(
+    pods: impl IntoIterator<Item = (&'a PodRecord, &'a AccountName)> + Clone,
+    account: &AccountName,
+    now: Timestamp,
+) -> Probe {
+    let name = |of: Option<&String>, pod: &AccountName| *of.unwrap_or(&pod.0) == account.0;
+    let ended = pods.clone().into_iter().filter_map(|(record, of_pod)| {
+        let last = record.last()?;
+        let limited = last.verdict == Verdict::Failed(FailReason::RateLimited);
+        let (until, _) = held_until(record).filter(|_| limited && name(last.account.as_ref(), of_pod))?;
+        (until <= now).then_some(until)
+    });
+    let Some(ended) = ended.max() else {
+        return Probe::NotNeeded;
+    };
+    let mut running = None;
+    for (record, of_pod) in pods {
+        let shown = record.wake_ups.iter().any(|entry| {
+            let after = entry.started_at.is_some_and(|started| started >= ended);
+            after && !entry.verdict.is_held() && name(entry.account.as_ref(), of_pod)
+        });
+        if shown {
+            return Probe::NotNeeded;
+        }
+        let since = record.wake().map(|current| current.claimed_at);
+        match since.filter(|since| *since >= ended && name(None, of_pod)) {
+            Some(since) if now.since(since) >= PROBED => return Probe::NotNeeded,
+            Some(_) => running = Some(record.id.clone()),
+            None => {}
+        }
+    }
+    running.map_or(Probe::Due, Probe::Running)
+}
+
 /// Until when the newest wake-up of a pod holds it and its account back.
 pub(crate) fn held_until(record: &PodRecord) -> Option<(Timestamp, LimitSource)> {
     let last = record.last()?;

@@ -1,8 +1,12 @@
 //! One pass of podd as a function of the world and the time.
 
+use std::collections::BTreeSet;
+
+use crate::account::{Probe, probe};
 use crate::{
-    AccountHold, By, KillCause, ParkCode, PodId, PodRecord, PodState, PodView, ProjectView, Pulse, Review,
-    Timestamp, Usage, WakeMode, World, WrapperView, account_hold, budget_exhausted, next_mode, review,
+    AccountHold, AccountName, By, KillCause, ParkCode, PodId, PodRecord, PodState, PodView, ProjectView,
+    Pulse, Review, Timestamp, Usage, WakeMode, World, WrapperView, account_hold, budget_exhausted, next_mode,
+    review,
 };
 
 /// One thing to do, or the reason to do nothing.
@@ -106,8 +110,14 @@ pub fn plan(world: &World, now: Timestamp) -> Vec<Step> {
     let awake = world.pods.iter().filter(|view| is_awake(view)).count();
     let mut free = (world.limits.max_concurrent as usize).saturating_sub(awake);
     let mut starts = world.room.starts_left;
+    let mut probing = BTreeSet::new();
     for (_, view) in due {
-        steps.push(start(world, view, &mut free, &mut starts));
+        let step = behind_probe(world, view, now, &probing)
+            .unwrap_or_else(|| start(world, view, &mut free, &mut starts));
+        if matches!(step.action, Action::Wake(_)) {
+            probing.insert(view.account.clone());
+        }
+        steps.push(step);
     }
     park_accounts(world, &mut steps);
     steps
@@ -264,6 +274,35 @@ fn waits_for(record: &PodRecord) -> String {
         Some(last) => format!("it rests after {} ({} in a row)", last.verdict, record.streak),
         None => "its time has not come".to_owned(),
     }
+}
+
+/// Why a pod that is due still waits: a limit of its account has ended, and one wake-up alone finds out whether
+/// it is over. `started` are the accounts that this pass has given a wake-up.
+fn behind_probe(
+    world: &World,
+    view: &PodView,
+    now: Timestamp,
+    started: &BTreeSet<AccountName>,
+) -> Option<Step> {
+    let pods = world.pods.iter().map(|other| (&other.record, &other.account));
+    let starting = world
+        .pods
+        .iter()
+        .find(|other| other.account == view.account && other.wrapper == WrapperView::Starting);
+    let by = match probe(pods, &view.account, now) {
+        Probe::NotNeeded => return None,
+        Probe::Running(pod) => format!("pod `{pod}`"),
+        Probe::Due => match starting {
+            Some(other) => format!("pod `{}`", other.record.id),
+            None if started.contains(&view.account) => "another pod".to_owned(),
+            None => return None,
+        },
+    };
+    let why = format!(
+        "the limit of account `{}` has ended, and {by} finds out whether it is over",
+        view.account
+    );
+    Some(Step::wait(view, why))
 }
 
 fn start(world: &World, view: &PodView, free: &mut usize, starts: &mut u32) -> Step {

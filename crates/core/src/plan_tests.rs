@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::lifecycle::tests::{at, current, idle, with_outcomes};
-use crate::{AccountName, By, FailReason, PoddLimits, Policy, Room, Verdict as Judged};
+use crate::{AccountName, By, FailReason, PoddLimits, Policy, Room, Verdict as Judged, WakeUpEntry};
 
 fn view(id: &str, record: PodRecord) -> PodView {
     let wrapper = match record.state {
@@ -213,14 +213,27 @@ fn one_limit_holds_back_the_account_and_no_other() {
         (&Action::Wait, Some(at(500)))
     );
     assert_eq!(of("other").action, Action::Wake(WakeMode::Cold));
-    let later = plan(&world(pods), at(501));
-    assert_eq!(
-        later
-            .iter()
-            .filter(|step| matches!(step.action, Action::Wake(_)))
-            .count(),
-        3
-    );
+    // When it ends, one of them finds out whether it does.
+    let woken = |pods: &[PodView], secs| -> Vec<String> {
+        let steps = plan(&world(pods.to_vec()), at(secs));
+        let wakes = steps.iter().filter(|step| matches!(step.action, Action::Wake(_)));
+        wakes.map(|step| step.pod.to_string()).collect()
+    };
+    assert_eq!(woken(&pods, 501), ["other", "same"]);
+    let mut tried = pods.clone();
+    tried[1].record.claim(current(1), at(501)).unwrap();
+    tried[1].record.current.as_mut().unwrap().claimed_at = at(501);
+    tried[1].wrapper = WrapperView::Alive(Pulse::default());
+    assert_eq!(woken(&tried, 502), ["other"]);
+    // One that runs for longer than any CLI tries again has shown it, and so has one that ended otherwise.
+    assert_eq!(woken(&tried, 802), ["other", "limited"]);
+    let mut entry = WakeUpEntry::bare(1, Judged::More);
+    entry.started_at = Some(at(501));
+    tried[1].record.current = None;
+    tried[1].record.state = PodState::Idle;
+    tried[1].record.wake_ups.push(entry);
+    tried[1].wrapper = WrapperView::Absent;
+    assert_eq!(woken(&tried, 502).len(), 3);
 }
 
 #[test]
