@@ -8,6 +8,8 @@ mod cleaned;
 mod crashes;
 mod declared;
 mod defects;
+mod makers;
+mod mcp;
 mod models;
 mod podd;
 mod policy;

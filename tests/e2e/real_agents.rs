@@ -307,6 +307,60 @@ fn table(cli: Cli) {
 }
 
 #[test]
+fn a_pod_goes_from_maker_to_maker_and_ends_done() {
+    let installed: Vec<RealAgent> = [Cli::Pi16, Cli::Claude, Cli::Codex, Cli::Gemini, Cli::OpenCode]
+        .into_iter()
+        .filter_map(RealAgent::find)
+        .collect();
+    if installed.len() < 2 {
+        return;
+    }
+    let env = env();
+    let model = Model::start(Script::of([]));
+    for agent in &installed {
+        agent.define(&env, &model, agent.cli().kind());
+    }
+    env.spawn_with("p", &["--agent", installed[0].cli().kind()]);
+    for (at, agent) in installed.iter().enumerate() {
+        let last = at + 1 == installed.len();
+        let status = if last { "done" } else { "rotating" };
+        let line = format!("echo step-{at} >> steps.txt");
+        let summary = format!("step {at} is made by {}", agent.cli().kind());
+        model.then([
+            Reply::text("I go on.").bash(&line),
+            Reply::text("").handoff(status, &summary),
+            Reply::text("Handed off."),
+        ]);
+        let asked = model.requests().len();
+        if at % 2 == 0 {
+            env.podctl(&["edit", "p", "--agent", agent.cli().kind()]).ok();
+            env.podctl(&["wake", "p", "--wait"]).ok();
+        } else {
+            env.podctl(&["wake", "p", "--agent", agent.cli().kind(), "--wait"])
+                .ok();
+        }
+        let docs = env.pod_dir("p").join("docs/HANDOFF.md");
+        let told = model.requests()[asked].text();
+        assert!(told.contains(docs.to_str().expect("it is UTF-8")), "{told}");
+        let left = fs::read_to_string(&docs).expect("it is left");
+        assert!(left.contains(&summary), "{left}");
+    }
+    let record = env.record("p");
+    assert_eq!(record["state"], "done", "{record:#}");
+    let ran: Vec<&str> = record["wakeUps"]
+        .as_array()
+        .expect("a record has wake-ups")
+        .iter()
+        .filter_map(|entry| entry["agent"].as_str())
+        .collect();
+    let wanted: Vec<&str> = installed.iter().map(|agent| agent.cli().kind()).collect();
+    assert_eq!(ran, wanted);
+    let steps = fs::read_to_string(env.project().join("steps.txt")).expect("they are made");
+    assert_eq!(steps.lines().count(), installed.len());
+    env.assert_nothing_lives("p");
+}
+
+#[test]
 fn every_case_with_pi_1_6() {
     table(Cli::Pi16);
 }

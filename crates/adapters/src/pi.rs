@@ -13,7 +13,9 @@ use std::ffi::OsString;
 
 use pod_core::{AgentType, Usage};
 
-use crate::{Adapter, AgentCommand, CommandError, EventReader, ProgramPlan, SessionKind, WakeSpec};
+use crate::{
+    Adapter, AgentCommand, CommandError, EventReader, Finding, Machine, ProgramPlan, SessionKind, WakeSpec,
+};
 
 pub(crate) use reader::PiReader;
 
@@ -52,6 +54,26 @@ impl Adapter for Pi {
 
     fn reader(&self, zone: ZoneSource, _recorded: Usage) -> Box<dyn EventReader + Send> {
         Box::new(PiReader::new(zone))
+    }
+
+    fn preflight(&self, machine: &Machine<'_>) -> Vec<Finding> {
+        // From 1.x on it needs a newer node (its package: `engines`).
+        let major = machine.version.and_then(|version| version.split('.').next());
+        let newer = major.is_some_and(|major| major != "0");
+        let mut findings = machine.old_node(if newer { 22 } else { 20 });
+        findings.extend(machine.without_login(
+            "pi",
+            &[
+                "ANTHROPIC_API_KEY",
+                "OPENAI_API_KEY",
+                "GEMINI_API_KEY",
+                "OPENROUTER_API_KEY",
+                "PI_CODING_AGENT_DIR",
+            ],
+            &[".pi/agent/auth.json", ".pi/agent/models.json"],
+            "run `pi` and log in as the user that podd runs as, or set the key of its provider for podd",
+        ));
+        findings
     }
 
     fn delta_text<'a>(&self, line: &'a [u8]) -> Option<Cow<'a, str>> {

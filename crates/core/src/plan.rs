@@ -361,7 +361,7 @@ fn park_accounts(world: &World, steps: &mut Vec<Step>) {
             }
         }
     }
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     first.retain(|step| seen.insert(step.pod.clone()));
     let own_park = |step: &Step| matches!(step.action, Action::Park { .. });
     first.retain(|step| !steps.iter().any(|own| own.pod == step.pod && own_park(own)));

@@ -87,6 +87,10 @@ fn add(context: &Context, args: &AgentAdd) -> Ended {
         ui::note(&format!(
             "its program was not found, so its wake-ups will fail until it is there: {why}"
         ));
+    } else if let Some(found) = preflight(context, &args.name) {
+        for finding in found.findings {
+            ui::note(&format!("{}; {}", finding.what, finding.remedy));
+        }
     }
     Ok(Exit::Done)
 }
@@ -130,6 +134,37 @@ pub(crate) fn program(kind: AgentType, definition: &AgentDefinition) -> Result<O
     let path = std::env::var_os("PATH");
     let found = pod_process::find_binary(&name, path.as_deref(), Path::new("/"));
     found.map(Into::into)
+}
+
+/// What pod-wrapper says of an agent, which looks as it would in a wake-up.
+#[derive(Debug, serde::Deserialize)]
+pub(crate) struct Preflight {
+    pub(crate) program: String,
+    #[serde(default)]
+    pub(crate) version: Option<String>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Something that the machine lacks, and what to do about it.
+#[derive(Debug, serde::Deserialize)]
+pub(crate) struct Finding {
+    pub(crate) what: String,
+    pub(crate) remedy: String,
+}
+
+/// Asks pod-wrapper about an agent; `None` where it cannot be asked, or has nothing to say but an error.
+pub(crate) fn preflight(context: &Context, name: &AgentName) -> Option<Preflight> {
+    let wrapper = pod_process::sibling("pod-wrapper")
+        .ok()
+        .filter(|one| one.arg0.is_none())?;
+    let mut command = std::process::Command::new(wrapper.path);
+    command
+        .args(["--check", name.as_str(), "--home"])
+        .arg(context.home().root())
+        .stdin(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let said = command.output().ok()?;
+    serde_json::from_slice(&said.stdout).ok()
 }
 
 fn ls(context: &Context, json: bool) -> Ended {

@@ -24,7 +24,7 @@ const CANNOT: &str = "cannot serve";
 pub(crate) fn run(context: &Context) -> Ended {
     let failed = |error: &dyn std::error::Error| {
         let hint = "an agent's CLI starts it; by hand, write an MCP `initialize` request to its stdin";
-        Fault::new(CANNOT, hint).caused_by(&error.to_string())
+        Fault::new(CANNOT, hint).caused_by(error.to_string())
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -3,9 +3,9 @@
 //! Read by hand: the wrapper is small because a thousand of them may run.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pod_core::HomeLayout;
+use pod_core::{AgentName, HomeLayout};
 
 use crate::claim::Request;
 use crate::refusal::Refused;
@@ -14,6 +14,7 @@ const HELP: &str = "\
 Run one wake-up of an idle pod
 
 Usage: pod-wrapper <podId> [agentId] [--warm]
+       pod-wrapper --check <agentId>
 
 podd and `podctl wake` start it; by hand it does the same.
 
@@ -23,6 +24,7 @@ Arguments:
 
 Options:
       --warm           Continue the session of the last wake-up, which has to be lost
+      --check <AGENT>  Print as JSON which program the agent is and what it lacks; `podctl doctor` asks
       --home <DIR>     The home, instead of $AGENTS_POD_HOME
       --config <FILE>  The only configuration file to read
   -h, --help           Print help
@@ -39,6 +41,11 @@ pub(crate) enum Invocation {
         request: Request,
         config: Option<PathBuf>,
     },
+    /// Look whether an agent could be started, and start nothing.
+    Check {
+        home: HomeLayout,
+        agent: AgentName,
+    },
     Print(String),
 }
 
@@ -51,7 +58,7 @@ fn usage(error: String) -> Refused {
 
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refused> {
     let mut words = Vec::new();
-    let (mut warm, mut home, mut config) = (false, None, None);
+    let (mut warm, mut home, mut config, mut check) = (false, None, None, None);
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         let text = arg
@@ -76,6 +83,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
                 )));
             }
             "--warm" => warm = true,
+            "--check" => check = Some(value()?),
             "--home" => home = Some(PathBuf::from(value()?)),
             "--config" => config = Some(PathBuf::from(value()?)),
             _ if flag.starts_with('-') => {
@@ -86,6 +94,12 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
             }
             _ => words.push(text.to_owned()),
         }
+    }
+    if let Some(agent) = check {
+        let agent = agent.to_string_lossy().parse();
+        let agent = agent.map_err(|error: pod_core::IdError| usage(error.to_string()))?;
+        let home = find_home(home.as_deref())?;
+        return Ok(Invocation::Check { home, agent });
     }
     let mut words = words.into_iter();
     let pod = words.next().ok_or_else(|| usage("no pod is named".to_owned()))?;
@@ -103,13 +117,17 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         .map(|agent| agent.parse())
         .transpose()
         .map_err(|error: pod_core::IdError| usage(error.to_string()))?;
-    let home = pod_config::home_layout(home.as_deref(), &|name| std::env::var_os(name))
-        .map_err(|error| Refused::because("cannot find the home", &error, error.hint()))?;
+    let home = find_home(home.as_deref())?;
     Ok(Invocation::Wake {
         home,
         request: Request { pod, agent, warm },
         config,
     })
+}
+
+fn find_home(named: Option<&Path>) -> Result<HomeLayout, Refused> {
+    pod_config::home_layout(named, &|name| std::env::var_os(name))
+        .map_err(|error| Refused::because("cannot find the home", &error, error.hint()))
 }
 
 #[cfg(test)]
@@ -126,7 +144,7 @@ mod tests {
         let Invocation::Wake { home, request, .. } = invocation else {
             panic!("it wakes")
         };
-        assert_eq!(home.root(), std::path::Path::new("/h"));
+        assert_eq!(home.root(), Path::new("/h"));
         assert_eq!((request.pod.as_str(), request.warm), ("fix-1", true));
         assert_eq!(request.agent.unwrap().as_str(), "worker");
         for bad in [

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod check;
 mod claim;
 mod conclude;
 mod framer;
@@ -95,6 +96,11 @@ async fn wake(invocation: &Invocation, mut signals: Signals) -> ExitCode {
             request,
             config,
         } => (home, (request, config)),
+        Invocation::Check { home, agent } => {
+            let checked = check::check(home, agent);
+            let printed = writeln!(std::io::stdout(), "{checked}");
+            return ExitCode::from(u8::from(printed.is_err()));
+        }
         Invocation::Print(text) => {
             let printed = std::io::stdout().write_all(text.as_bytes());
             return ExitCode::from(u8::from(printed.is_err()));

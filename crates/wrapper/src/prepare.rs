@@ -331,6 +331,34 @@ fn environment(
     definition: &AgentDefinition,
     command: &AgentCommand,
 ) -> BTreeMap<OsString, OsString> {
+    let mut env = outer_environment(definition, command);
+    reach_podctl(&mut env);
+    // What the adapter says of the wake-up itself is ours as well.
+    let own = command
+        .env_set
+        .iter()
+        .filter(|(name, _)| WAKE_UP_VARIABLES.contains(&name.as_str()));
+    env.extend(own.map(|(name, value)| (name.into(), value.clone())));
+    let layout = claimed.files.layout();
+    let mut ours = |name: &str, value: &OsStr| env.insert(name.into(), value.to_owned());
+    ours("AGENTS_POD_POD_ID", OsStr::new(claimed.record.id.as_str()));
+    ours("AGENTS_POD_WAKEUP_N", OsStr::new(&claimed.current.n.to_string()));
+    ours("AGENTS_POD_DOCS_DIR", layout.docs().as_os_str());
+    ours("AGENTS_POD_HOME", home.root().as_os_str());
+    ours(
+        "AGENTS_POD_WAKE_TOKEN",
+        OsStr::new(claimed.current.token.reveal()),
+    );
+    ours("AGENTS_POD_PARENT_PROJECT_ROOT", layout.project().as_os_str());
+    ours("GIT_OPTIONAL_LOCKS", OsStr::new("0"));
+    env
+}
+
+/// What the agent inherits, and what its adapter and its definition say; nothing of the wake-up.
+pub(crate) fn outer_environment(
+    definition: &AgentDefinition,
+    command: &AgentCommand,
+) -> BTreeMap<OsString, OsString> {
     let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     let removed = command.env_remove.iter().map(String::as_str);
     for name in scrubbed_variables()
@@ -353,25 +381,6 @@ fn environment(
             .iter()
             .map(|(name, value)| (name.into(), value.into())),
     );
-    reach_podctl(&mut env);
-    // What the adapter says of the wake-up itself is ours as well.
-    let own = command
-        .env_set
-        .iter()
-        .filter(|(name, _)| WAKE_UP_VARIABLES.contains(&name.as_str()));
-    env.extend(own.map(|(name, value)| (name.into(), value.clone())));
-    let layout = claimed.files.layout();
-    let mut ours = |name: &str, value: &OsStr| env.insert(name.into(), value.to_owned());
-    ours("AGENTS_POD_POD_ID", OsStr::new(claimed.record.id.as_str()));
-    ours("AGENTS_POD_WAKEUP_N", OsStr::new(&claimed.current.n.to_string()));
-    ours("AGENTS_POD_DOCS_DIR", layout.docs().as_os_str());
-    ours("AGENTS_POD_HOME", home.root().as_os_str());
-    ours(
-        "AGENTS_POD_WAKE_TOKEN",
-        OsStr::new(claimed.current.token.reveal()),
-    );
-    ours("AGENTS_POD_PARENT_PROJECT_ROOT", layout.project().as_os_str());
-    ours("GIT_OPTIONAL_LOCKS", OsStr::new("0"));
     env
 }
 
@@ -396,7 +405,7 @@ fn reach_podctl(env: &mut BTreeMap<OsString, OsString>) {
 }
 
 /// The program: the definition's, else the environment's, else the adapter's own on `$PATH`.
-fn program(
+pub(crate) fn program(
     adapter: &dyn Adapter,
     definition: &AgentDefinition,
     env: &BTreeMap<OsString, OsString>,
@@ -427,7 +436,7 @@ fn program(
 }
 
 /// The native program in the place of a launcher that would leave it running.
-fn native(adapter: &dyn Adapter, program: PathBuf) -> PathBuf {
+pub(crate) fn native(adapter: &dyn Adapter, program: PathBuf) -> PathBuf {
     let real = program.canonicalize().ok();
     let dir = real.as_deref().and_then(Path::parent);
     let found = dir.and_then(|dir| {
@@ -448,7 +457,7 @@ fn server_program() -> Option<String> {
 }
 
 /// The version in the package that a program belongs to, where it belongs to one: nothing is run for it.
-fn packaged_version(program: &Path) -> Option<String> {
+pub(crate) fn packaged_version(program: &Path) -> Option<String> {
     let real = program.canonicalize().ok()?;
     let package = real
         .ancestors()

@@ -9,7 +9,7 @@ use pod_core::{AgentName, PodRecord};
 use pod_registry::Listing;
 use serde::Serialize;
 
-use crate::agent::program;
+use crate::agent::{Preflight, preflight, program};
 use crate::args::Format;
 use crate::context::{Context, Podd};
 use crate::fault::{Ended, Exit};
@@ -185,8 +185,26 @@ fn configuration(context: &Context, records: &[PodRecord], checks: &mut Vec<Chec
     names.sort();
     names.dedup();
     for name in names {
-        checks.push(agent(&name, agents.get(&name)));
+        let check = agent(&name, agents.get(&name));
+        match preflight(context, &name).filter(|_| check.ok) {
+            Some(found) => checks.extend(findings(&name, &check, found)),
+            None => checks.push(check),
+        }
     }
+}
+
+/// What an agent whose program is there still lacks.
+fn findings(name: &AgentName, found: &Check, preflight: Preflight) -> Vec<Check> {
+    if preflight.findings.is_empty() {
+        let version = preflight.version.map(|version| format!(" ({version})"));
+        let kind = found.detail.split(',').next().unwrap_or_default();
+        let detail = format!("{kind}, {}{}", preflight.program, version.unwrap_or_default());
+        return vec![Check::good(&found.check, detail)];
+    }
+    let lacking = preflight.findings.into_iter();
+    lacking
+        .map(|finding| Check::bad(format!("agent {name}"), finding.what, finding.remedy))
+        .collect()
 }
 
 fn agent(
