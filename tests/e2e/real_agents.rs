@@ -278,7 +278,10 @@ fn long_prompt(agent: &RealAgent) {
     }
 }
 
-const CASES: [(&str, fn(&RealAgent)); 14] = [
+/// A name, and what is done and seen.
+type Case = (&'static str, fn(&RealAgent));
+
+const CASES: [Case; 14] = [
     ("plain answer", plain_answer),
     ("tool then answer", tool_then_answer),
     ("handoff by tool", handoff_by_tool),
