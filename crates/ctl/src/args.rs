@@ -84,7 +84,7 @@ pub(crate) enum Command {
     ///
     /// Writes HANDOFF.md of the wake-up that this runs in. Anywhere else it is an error.
     Handoff(Handoff),
-    /// Serve the handoff and the pod's state to an agent, as an MCP server on stdio
+    /// Serve the handoff to an agent, as an MCP server on stdio
     ///
     /// pod-wrapper attaches it to the agents that it starts. It offers `pod_handoff` and `pod_status`, which
     /// work inside a wake-up alone.
