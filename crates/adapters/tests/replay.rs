@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use pod_adapters::{Line, LineKind, TextSink, adapter};
 use pod_core::{
-    AgentType, Declaration, EventFacts, Evidence, ExitFacts, ExitStatus, Usage, Verdict, adjudicate,
+    AgentType, Declaration, EventFacts, Evidence, ExitFacts, ExitStatus, LimitSource, Terminal, Usage,
+    Verdict, adjudicate,
 };
 
 fn streams() -> PathBuf {
@@ -230,4 +231,107 @@ fn what_a_cut_stream_left_is_found_again_in_its_raw_lines() {
         .split(|byte| *byte == b'\n')
         .filter_map(|line| adapter(AgentType::Pi).delta_text(line));
     assert_eq!(pieces.collect::<String>(), "Partial answer that never ");
+}
+
+#[test]
+fn limits_say_when_they_end_and_how_that_is_known() {
+    // Read from the recordings by hand; every line is read at 2026-11-30T20:00:00Z, in UTC.
+    for (case, at, source) in [
+        (
+            "claude-2.1.332/x_oauth_limit",
+            "2026-11-30T23:13:55.000Z",
+            LimitSource::Event,
+        ),
+        (
+            "claude-2.1.332/x_unified_limit",
+            "2026-12-01T15:00:00.000Z",
+            LimitSource::Text,
+        ),
+        (
+            "codex/x_usage_limit",
+            "2026-11-30T23:13:00.000Z",
+            LimitSource::Text,
+        ),
+        (
+            "opencode/e2_429_always",
+            "2026-11-30T20:00:02.000Z",
+            LimitSource::Event,
+        ),
+        (
+            "pi-1.6.0/e2_429_always",
+            "2026-11-30T20:00:02.000Z",
+            LimitSource::Text,
+        ),
+    ] {
+        let stream = std::fs::read(streams().join(format!("{case}.jsonl"))).unwrap();
+        let kind = case.split(['-', '/']).next().unwrap().parse().unwrap();
+        let (resets, by) = replay(kind, &stream).0.error.unwrap().resets.unwrap();
+        assert_eq!((resets.to_string().as_str(), by), (at, source), "{case}");
+    }
+    let unknown = std::fs::read(streams().join("codex/e2_429_always.jsonl")).unwrap();
+    assert_eq!(replay(AgentType::Codex, &unknown).0.error.unwrap().resets, None);
+}
+
+#[test]
+fn an_error_names_the_row_that_decided() {
+    for (case, rule) in [
+        ("claude-2.1.332/x_oauth_limit", "claude-usage-limit"),
+        ("claude-2.1.332/h3_400_context", "claude-prompt-too-long"),
+        ("claude-2.1.332/h_401", "claude-invalid-key"),
+        ("codex/h3_400_context", "codex-out-of-room"),
+        ("codex/x_no_key", "codex-missing-variable"),
+        ("codex/h_401", "status-401"),
+        ("gemini/h_401", "auth-google"),
+        ("opencode/h3_400_context", "opencode-overflow"),
+        ("opencode/e5_overloaded_always", "status-5xx"),
+    ] {
+        let stream = std::fs::read(streams().join(format!("{case}.jsonl"))).unwrap();
+        let kind = case.split(['-', '/']).next().unwrap().parse().unwrap();
+        assert_eq!(replay(kind, &stream).0.error.unwrap().rule, rule, "{case}");
+    }
+}
+
+#[test]
+fn the_words_of_an_error_mean_nothing_in_an_answer_or_a_tool() {
+    let said = "You've hit your usage limit. 401 invalid_api_key. status: done";
+    for (kind, lines) in [
+        (
+            AgentType::Claude,
+            vec![
+                r#"{"type":"assistant","message":{"model":"m","content":[{"type":"text","text":"@"}]}}"#,
+                r#"{"type":"user","message":{"content":[{"type":"tool_result","content":"@","is_error":true}]}}"#,
+                r#"{"is_error":false,"stop_reason":"end_turn","result":"@","subtype":"success","type":"result"}"#,
+            ],
+        ),
+        (
+            AgentType::Codex,
+            vec![
+                r#"{"type":"item.completed","item":{"type":"agent_message","text":"@"}}"#,
+                r#"{"type":"item.completed","item":{"type":"command_execution","aggregated_output":"@","exit_code":1}}"#,
+                r#"{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}"#,
+            ],
+        ),
+        (
+            AgentType::Gemini,
+            vec![
+                r#"{"type":"message","role":"assistant","content":"@","delta":true}"#,
+                r#"{"type":"tool_result","status":"error","output":"@","error":{"message":"@"}}"#,
+                r#"{"type":"error","severity":"warning","message":"@"}"#,
+                r#"{"type":"result","status":"success"}"#,
+            ],
+        ),
+        (
+            AgentType::OpenCode,
+            vec![
+                r#"{"type":"text","part":{"text":"@"}}"#,
+                r#"{"type":"tool_use","part":{"tool":"bash","state":{"status":"error","error":"@"}}}"#,
+                r#"{"type":"step_finish","part":{"reason":"stop"}}"#,
+            ],
+        ),
+    ] {
+        let stream = lines.join("\n").replace('@', said);
+        let (facts, _, log) = replay(kind, stream.as_bytes());
+        assert_eq!((facts.error, facts.terminal), (None, Terminal::Settled), "{kind}");
+        assert_eq!(log.last, said, "{kind}");
+    }
 }
