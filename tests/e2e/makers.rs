@@ -227,3 +227,45 @@ fn a_missing_login_parks_geminis_pod_by_its_exit_code() {
     env.pass();
     assert_eq!(env.record("p")["parked"]["code"], "authFailed");
 }
+
+#[test]
+fn budgets_add_up_from_each_clis_own_figures() {
+    // 161 tokens each: the second wake-up goes over 200; cost: 0.0010461 and 0.000206.
+    for (kind, case, key, value) in [
+        ("codex", "codex/a_text", "maxTokens", "200"),
+        ("gemini", "gemini/a_text", "maxTokens", "200"),
+        ("claude", "claude-2.1.332/a_text", "maxCostUsd", "0.0015"),
+        ("opencode", "opencode/a_text", "maxCostUsd", "0.0003"),
+    ] {
+        let env = env();
+        let text = format!(
+            "#!/bin/sh\n{}\nprintf 'status: rotating\\n%s\\n' $AGENTS_POD_WAKEUP_N > \"$AGENTS_POD_DOCS_DIR/HANDOFF.md\"\n",
+            recording(case)
+        );
+        let agent = script(&env.scratch().join("agent"), &text);
+        env.define("default", kind, &agent, "");
+        env.spawn("p");
+        env.podctl(&["edit", "p", "--set", &format!("{key}={value}")])
+            .ok();
+        let _podd = env.podd();
+        let record = env.wait_for_state("p", "parked");
+        assert_eq!(record["parked"]["code"], "budgetExhausted", "{kind}: {record:#}");
+        assert_eq!(record["wakeUpCount"], 2, "{kind}: {record:#}");
+        let shown = env.podctl(&["show", "p", "--json"]).ok();
+        assert!(shown.contains("usageTotal"), "{kind}: {shown}");
+    }
+}
+
+#[test]
+fn a_limit_of_the_account_shows_at_each_of_its_pods() {
+    let env = env();
+    let text = format!("#!/bin/sh\n{}\nexit 1\n", recording("codex/x_usage_limit"));
+    let agent = script(&env.scratch().join("agent"), &text);
+    env.define("default", "codex", &agent, "");
+    env.spawn("p");
+    env.spawn("q");
+    env.wake("p");
+    env.pass();
+    let listed = env.podctl(&["ls"]).ok();
+    assert_eq!(listed.matches("limit until ").count(), 2, "{listed}");
+}

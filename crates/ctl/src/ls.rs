@@ -1,8 +1,9 @@
 //! `podctl ls`: all pods at a glance.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use pod_core::{PodRecord, Timestamp};
+use pod_core::{AccountName, PodId, PodRecord, PodState, Timestamp, account_hold};
 use pod_registry::{Listing, Unreadable};
 
 use crate::args::Ls;
@@ -17,6 +18,12 @@ pub(crate) fn run(context: &Context, args: &Ls) -> Ended {
     let Listing { records, unreadable } =
         listing.map_err(|error| Fault::of("cannot list the pods", &error))?;
     let total = records.len();
+    let accounts = accounts(context, &records);
+    let held = |record: &PodRecord| held(&records, &accounts, record, context::now());
+    let limits: BTreeMap<PodId, Timestamp> = records
+        .iter()
+        .filter_map(|record| Some((record.id.clone(), held(record)?)))
+        .collect();
     let project = args.project.as_deref().map(real);
     let wanted = |record: &PodRecord| {
         (args.states.is_empty() || args.states.contains(&record.state))
@@ -29,7 +36,7 @@ pub(crate) fn run(context: &Context, args: &Ls) -> Ended {
         return Ok(Exit::Done);
     }
     if !records.is_empty() {
-        ui::answer(&table(&records, context::now()).draw(ui::width()))?;
+        ui::answer(&table(&records, &limits, context::now()).draw(ui::width()))?;
     }
     unreadable.iter().for_each(name_unreadable);
     if records.is_empty() && unreadable.is_empty() {
@@ -51,12 +58,47 @@ fn real(project: &Path) -> String {
         .into_owned()
 }
 
-fn table(records: &[PodRecord], now: Timestamp) -> Table {
+/// Whose limits each pod shares; empty where the definitions cannot be read, which other commands say.
+fn accounts(context: &Context, records: &[PodRecord]) -> Vec<AccountName> {
+    let (Ok(config), Ok(agents)) = (context.config(), context.agents()) else {
+        return Vec::new();
+    };
+    let of = |record: &PodRecord| {
+        let agent = config.policy_for(&record.policy).agent;
+        let definition = agents.get(&agent).ok().flatten();
+        definition.map_or_else(
+            || AccountName(agent.to_string()),
+            |definition| definition.account(),
+        )
+    };
+    records.iter().map(of).collect()
+}
+
+/// Until when an idle pod that would be due is held back by a limit of its account.
+fn held(
+    records: &[PodRecord],
+    accounts: &[AccountName],
+    record: &PodRecord,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let waits = record.state == PodState::Idle && record.next_wake_at.is_none_or(|at| at <= now);
+    let at = records
+        .iter()
+        .position(|one| one.id == record.id)
+        .filter(|_| waits)?;
+    let pods = records.iter().zip(accounts);
+    Some(account_hold(pods, accounts.get(at)?, now)?.until)
+}
+
+fn table(records: &[PodRecord], limits: &BTreeMap<PodId, Timestamp>, now: Timestamp) -> Table {
     let mut table = Table::new(&["ID", "STATE", "WAKE-UPS", "LAST", "GOAL"]);
     for record in records {
         table.row([
             record.id.to_string(),
-            words::state(record, now),
+            limits.get(&record.id).map_or_else(
+                || words::state(record, now),
+                |until| format!("limit until {}", words::clock(*until, now)),
+            ),
             record.wake_up_count.to_string(),
             words::last(record, now),
             // One line says enough here; `show` has the rest.
@@ -85,7 +127,7 @@ mod tests {
         pod.goal = "Fix \x1b[2J the login\nand more".into();
         pod.wake_up_count = 12;
         assert_eq!(
-            table(&[pod], at("20:10:00")).draw(Some(64)),
+            table(&[pod], &BTreeMap::new(), at("20:10:00")).draw(Some(64)),
             "ID              STATE  WAKE-UPS  LAST  GOAL\n\
              fix-login-7k2m  idle   12        -     Fix \\x1b[2J the login\n"
         );
