@@ -269,3 +269,25 @@ fn a_limit_of_the_account_shows_at_each_of_its_pods() {
     let listed = env.podctl(&["ls"]).ok();
     assert_eq!(listed.matches("limit until ").count(), 2, "{listed}");
 }
+
+#[test]
+fn what_is_tried_for_ever_is_ended_by_its_last_word() {
+    let keys = "head -n 6";
+    for (kind, case, reason) in [
+        ("opencode", "opencode/h3_400_context", "contextExhausted"),
+        ("claude", "claude-2.1.332/h_401", "authFailed"),
+    ] {
+        let env = env();
+        let cut = recording(case).replacen("cat", keys, 1);
+        let text = format!(
+            "#!/bin/sh\n{}\nexec sleep 600\n",
+            if kind == "claude" { cut } else { recording(case) }
+        );
+        let agent = script(&env.scratch().join("agent"), &text);
+        env.define("default", kind, &agent, "");
+        env.spawn("p");
+        let last = env.wake("p");
+        assert_eq!(last["reason"], reason, "{kind}: {last:#}");
+        assert_eq!(last["exit"]["sentBy"], "wrapper", "{kind}: {last:#}");
+    }
+}

@@ -39,6 +39,12 @@ pub trait EventReader {
     /// Whether the terminal event was seen and nothing follows by itself.
     fn settled(&self) -> bool;
 
+    /// Whether it tries again and again what cannot succeed, and is better ended: what it said then is its last
+    /// word.
+    fn hopeless(&self) -> bool {
+        false
+    }
+
     /// What was used so far.
     fn usage(&self) -> Usage;
 

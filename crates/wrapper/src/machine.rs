@@ -38,6 +38,8 @@ impl From<&Policy> for Limits {
 pub(crate) enum Event {
     /// The agent wrote something; `settled` if its last record is its terminal one.
     Output { settled: bool },
+    /// The agent tries for ever what cannot succeed.
+    Hopeless,
     /// Both pipes are at their end.
     Closed,
     /// The agent's process has ended.
@@ -70,7 +72,7 @@ pub(crate) enum Ending {
     Requested,
     /// A limit of ours.
     Limit(KillCause),
-    /// It had finished and did not exit.
+    /// It had finished and did not exit, or had given its last word in all but name.
     Settled,
 }
 
@@ -122,6 +124,7 @@ impl Machine {
                 self.last_output = now;
                 self.settled = settled;
             }
+            Event::Hopeless => self.begin(Ending::Settled, now, &mut effects),
             Event::Closed => self.closed = true,
             Event::Exited => self.exited_at = self.exited_at.or(Some(now)),
             Event::EndRequested => self.begin(Ending::Requested, now, &mut effects),

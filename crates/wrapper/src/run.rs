@@ -189,6 +189,9 @@ impl Runner<'_> {
         if budgeted && budget_exhausted(&self.claimed.record, policy, self.streams.usage()).is_some() {
             return Event::Limit(KillCause::BudgetExhausted);
         }
+        if self.streams.hopeless() {
+            return Event::Hopeless;
+        }
         Event::Output {
             settled: self.streams.settled(),
         }

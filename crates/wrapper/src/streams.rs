@@ -96,6 +96,10 @@ impl Streams {
         self.reader.as_ref().is_some_and(|reader| reader.settled())
     }
 
+    pub(crate) fn hopeless(&self) -> bool {
+        self.reader.as_ref().is_some_and(|reader| reader.hopeless())
+    }
+
     pub(crate) fn usage(&self) -> Usage {
         self.reader
             .as_ref()

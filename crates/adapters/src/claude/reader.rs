@@ -9,14 +9,21 @@ use crate::text::{is_handoff, size_in_words};
 use crate::{EventReader, Line, LineKind, TextSink, ZoneSource};
 use pod_core::ErrorClass::{Auth, Context, RateLimit};
 
+/// How it says that a key was refused.
+const REFUSED: &str = "authentication_failed";
+
 /// Its own codes and sentences.
 const CATALOGUE: &[Row] = &[
     row("claude-usage-limit", RateLimit, Sign::Code("usage_limit_reached")),
     row("claude-prompt-too-long", Context, Sign::Code("prompt_too_long")),
     row("claude-hit-limit", RateLimit, Sign::Says(&["hit your", "limit"])),
+    row("claude-refused", Auth, Sign::Code(REFUSED)),
     row("claude-login", Auth, Sign::Says(&["please run /login"])),
     row("claude-invalid-key", Auth, Sign::Says(&["invalid api key"])),
 ];
+
+/// A key that was refused so often is not tried again: it would be ten times, over three minutes.
+const REFUSALS: u32 = 3;
 
 /// Reads Claude Code's stream.
 pub(super) struct ClaudeReader {
@@ -34,6 +41,7 @@ pub(super) struct ClaudeReader {
     tokens: Usage,
     session_id: Option<String>,
     tools: u32,
+    hopeless: bool,
 }
 
 impl ClaudeReader {
@@ -51,6 +59,7 @@ impl ClaudeReader {
             tokens: Usage::default(),
             session_id: None,
             tools: 0,
+            hopeless: false,
         }
     }
 
@@ -60,6 +69,7 @@ impl ClaudeReader {
                 self.session_id = json::string(record.session_id, 256).or(self.session_id.take());
                 self.settled = false;
             }
+            "system" if record.subtype() == "api_retry" => self.retry(record, line.read_at),
             "assistant" => self.assistant(record, line, text),
             "user" => {
                 let results = record.message().map_or(0, |message| {
@@ -87,6 +97,20 @@ impl ClaudeReader {
         }
     }
 
+    fn retry(&mut self, record: &Record<'_>, read_at: Timestamp) {
+        let refused = json::with_string(record.error, |word| word == REFUSED).unwrap_or(false);
+        if !refused || record.attempt() < Some(REFUSALS) {
+            return;
+        }
+        let said = Said {
+            message: "authentication failed, and it goes on trying",
+            status: None,
+            code: Some(REFUSED),
+        };
+        self.error = Some(catalogue::judge(CATALOGUE, &said, read_at, self.zone));
+        self.hopeless = true;
+    }
+
     fn assistant(&mut self, record: &Record<'_>, line: &Line<'_>, text: &mut dyn TextSink) {
         self.settled = false;
         let Some(message) = record.message() else { return };
@@ -94,6 +118,9 @@ impl ClaudeReader {
         if record.error.is_some() || message.model.as_deref() == Some("<synthetic>") {
             return;
         }
+        // An answer shows that it was tried again with success.
+        self.error = None;
+        self.hopeless = false;
         for block in message.blocks() {
             match block.kind.as_ref() {
                 "text" if line.pruned => text.finished(&size_in_words(line.size)),
@@ -173,6 +200,10 @@ impl EventReader for ClaudeReader {
 
     fn settled(&self) -> bool {
         self.settled
+    }
+
+    fn hopeless(&self) -> bool {
+        self.hopeless
     }
 
     fn usage(&self) -> Usage {

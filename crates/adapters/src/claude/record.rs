@@ -38,6 +38,9 @@ pub(super) struct Record<'a> {
     /// Of an assistant's record that is an error in disguise.
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
+    /// Of a retry: which one it is.
+    #[serde(borrow, default)]
+    attempt: Option<&'a RawValue>,
     #[serde(borrow, default)]
     is_error: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -121,6 +124,10 @@ struct Used {
 impl<'a> Record<'a> {
     pub(super) fn subtype(&self) -> String {
         json::string(self.subtype, 64).unwrap_or_default()
+    }
+
+    pub(super) fn attempt(&self) -> Option<u32> {
+        read(self.attempt)
     }
 
     pub(super) fn message(&self) -> Option<Message<'a>> {

@@ -107,6 +107,10 @@ fn parse(line: &[u8]) -> Option<Record<'_>> {
     TYPES.contains(&record.kind.as_ref()).then_some(record)
 }
 
+/// So many overflows of one run show that it compacts what cannot be compacted. It would do so for ever, and each
+/// time ask the model (1.18: 430 requests a minute).
+const OVERFLOWS: u32 = 3;
+
 /// Reads OpenCode's stream.
 pub(super) struct OpenCodeReader {
     zone: ZoneSource,
@@ -118,6 +122,7 @@ pub(super) struct OpenCodeReader {
     handed_off: bool,
     usage: Usage,
     session_id: Option<String>,
+    overflows: u32,
 }
 
 impl OpenCodeReader {
@@ -132,6 +137,7 @@ impl OpenCodeReader {
             handed_off: false,
             usage: Usage::default(),
             session_id: None,
+            overflows: 0,
         }
     }
 
@@ -142,7 +148,7 @@ impl OpenCodeReader {
         let part: Option<Part<'_>> = read(record.part);
         match (record.kind.as_ref(), part) {
             // Whatever was wrong, it goes on.
-            ("step_start", _) => {
+            ("step_start", _) if !self.hopeless() => {
                 self.settled = false;
                 self.aborted = None;
                 self.stop = None;
@@ -208,6 +214,7 @@ impl OpenCodeReader {
         if let Some(wait) = headers.filter(|_| limited).and_then(|headers| headers.wait()) {
             judged.resets = Some((read_at.plus(wait), LimitSource::Event));
         }
+        self.overflows += u32::from(judged.class == Context);
         self.error = Some(judged);
     }
 }
@@ -246,6 +253,10 @@ impl EventReader for OpenCodeReader {
 
     fn settled(&self) -> bool {
         self.settled
+    }
+
+    fn hopeless(&self) -> bool {
+        self.overflows >= OVERFLOWS
     }
 
     fn usage(&self) -> Usage {
