@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use pod_core::{AgentType, Usage};
 use serde_json::json;
 
+use crate::seen::Reader;
 use crate::{
     Adapter, AgentCommand, CommandError, EventReader, Finding, Machine, ProgramPlan, SessionKind,
     SessionPlan, WakeSpec, ZoneSource,
@@ -73,7 +74,7 @@ impl Adapter for Claude {
     }
 
     fn reader(&self, zone: ZoneSource, recorded: Usage) -> Box<dyn EventReader + Send> {
-        Box::new(reader::ClaudeReader::new(zone, recorded))
+        Box::new(Reader::new(reader::ClaudeRecords::new(zone, recorded)))
     }
 
     fn delta_text<'a>(&self, line: &'a [u8]) -> Option<Cow<'a, str>> {

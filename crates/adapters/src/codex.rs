@@ -11,6 +11,7 @@ use std::ffi::OsString;
 
 use pod_core::{AgentType, Usage};
 
+use crate::seen::Reader;
 use crate::{
     Adapter, AgentCommand, CommandError, EventReader, Finding, Machine, ProgramPlan, SessionKind,
     SessionPlan, WakeSpec, ZoneSource,
@@ -85,7 +86,7 @@ impl Adapter for Codex {
     }
 
     fn reader(&self, zone: ZoneSource, recorded: Usage) -> Box<dyn EventReader + Send> {
-        Box::new(reader::CodexReader::new(zone, recorded))
+        Box::new(Reader::new(reader::CodexRecords::new(zone, recorded)))
     }
 
     fn delta_text<'a>(&self, _line: &'a [u8]) -> Option<Cow<'a, str>> {

@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use pod_core::{AgentType, ErrorClass, FinalError, Usage};
 use serde_json::json;
 
+use crate::seen::Reader;
 use crate::{
     Adapter, AgentCommand, CommandError, EventReader, Finding, Machine, Overlay, ProgramPlan, SessionKind,
     SessionPlan, StdoutPlan, WakeSpec, ZoneSource,
@@ -80,7 +81,7 @@ impl Adapter for Gemini {
     }
 
     fn reader(&self, zone: ZoneSource, _recorded: Usage) -> Box<dyn EventReader + Send> {
-        Box::new(reader::GeminiReader::new(zone))
+        Box::new(Reader::new(reader::GeminiRecords::new(zone)))
     }
 
     fn start_error(&self, code: i32, stderr: &str) -> Option<FinalError> {

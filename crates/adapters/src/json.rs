@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use pod_core::{EventFacts, Terminal, Usage};
 use serde::Deserialize;
 use serde::de::{Deserializer as _, IgnoredAny, Visitor};
 use serde_json::value::RawValue;
@@ -79,24 +78,6 @@ impl Tally {
             LineKind::Json
         } else {
             LineKind::NotJson
-        }
-    }
-}
-
-impl Tally {
-    /// The facts of a stream of which no more is known than its lines, its end and its usage.
-    pub(crate) fn facts(self, settled: bool, usage: Usage) -> EventFacts {
-        EventFacts {
-            lines: self.lines,
-            records: self.records,
-            noise: self.lines - self.records,
-            terminal: if settled {
-                Terminal::Settled
-            } else {
-                Terminal::Missing
-            },
-            usage: (usage != Usage::default()).then_some(usage),
-            ..EventFacts::default()
         }
     }
 }

@@ -17,6 +17,7 @@ mod preflight;
 mod question;
 mod reader;
 mod scrub;
+mod seen;
 mod text;
 
 use pod_core::AgentType;

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use pod_core::{AgentType, Usage};
 use serde_json::json;
 
+use crate::seen::Reader;
 use crate::{
     Adapter, AgentCommand, CommandError, EventReader, Finding, Machine, ProgramPlan, SessionKind,
     SessionPlan, WakeSpec, ZoneSource,
@@ -69,7 +70,7 @@ impl Adapter for OpenCode {
     }
 
     fn reader(&self, zone: ZoneSource, _recorded: Usage) -> Box<dyn EventReader + Send> {
-        Box::new(reader::OpenCodeReader::new(zone))
+        Box::new(Reader::new(reader::OpenCodeRecords::new(zone)))
     }
 
     fn delta_text<'a>(&self, _line: &'a [u8]) -> Option<Cow<'a, str>> {

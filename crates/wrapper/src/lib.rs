@@ -23,6 +23,7 @@ mod prune;
 mod raw_log;
 mod refusal;
 mod run;
+mod session;
 mod start;
 mod streams;
 

@@ -1,12 +1,13 @@
 //! What Claude Code's records mean, one after the other.
 
-use pod_core::{EventFacts, FinalError, LimitSource, Stop, Timestamp, Usage};
+use pod_core::{LimitSource, Stop, Timestamp, Usage};
 
 use super::record::{self, Record};
 use crate::catalogue::{self, Row, Said, Sign, row};
-use crate::json::{self, Tally};
+use crate::json;
+use crate::seen::{Records, Seen};
 use crate::text::{is_handoff, size_in_words};
-use crate::{EventReader, Line, LineKind, TextSink, ZoneSource};
+use crate::{Line, TextSink, ZoneSource};
 use pod_core::ErrorClass::{Auth, Context, RateLimit};
 
 /// How it says that a key was refused.
@@ -25,58 +26,38 @@ const CATALOGUE: &[Row] = &[
 /// A key that was refused so often is not tried again: it would be ten times, over three minutes.
 const REFUSALS: u32 = 3;
 
-/// Reads Claude Code's stream.
-pub(super) struct ClaudeReader {
+/// What Claude Code's records mean, and what has to be kept for it.
+pub(super) struct ClaudeRecords {
     zone: ZoneSource,
     /// What earlier wake-ups of the session cost.
     recorded: Usage,
-    tally: Tally,
-    settled: bool,
-    aborted: Option<bool>,
-    stop: Option<Stop>,
-    error: Option<FinalError>,
     /// When the subscription's limit ends, if it has rejected a request.
     resets: Option<Timestamp>,
-    handed_off: bool,
-    tokens: Usage,
-    session_id: Option<String>,
-    tools: u32,
-    hopeless: bool,
 }
 
-impl ClaudeReader {
+impl ClaudeRecords {
     pub(super) fn new(zone: ZoneSource, recorded: Usage) -> Self {
         Self {
             zone,
             recorded,
-            tally: Tally::default(),
-            settled: false,
-            aborted: None,
-            stop: None,
-            error: None,
             resets: None,
-            handed_off: false,
-            tokens: Usage::default(),
-            session_id: None,
-            tools: 0,
-            hopeless: false,
         }
     }
 
-    fn record(&mut self, record: &Record<'_>, line: &Line<'_>, text: &mut dyn TextSink) {
+    fn record(&mut self, seen: &mut Seen, record: &Record<'_>, line: &Line<'_>, text: &mut dyn TextSink) {
         match record.kind.as_ref() {
             "system" if record.subtype() == "init" => {
-                self.session_id = json::string(record.session_id, 256).or(self.session_id.take());
-                self.settled = false;
+                seen.session_id = json::string(record.session_id, 256).or(seen.session_id.take());
+                seen.settled = false;
             }
-            "system" if record.subtype() == "api_retry" => self.retry(record, line.read_at),
-            "assistant" => self.assistant(record, line, text),
+            "system" if record.subtype() == "api_retry" => self.retry(seen, record, line.read_at),
+            "assistant" => self.assistant(seen, record, line, text),
             "user" => {
                 let results = record.message().map_or(0, |message| {
                     let blocks = message.blocks();
                     blocks.iter().filter(|block| block.kind == "tool_result").count()
                 });
-                self.tools = self
+                seen.tools = seen
                     .tools
                     .saturating_sub(u32::try_from(results).unwrap_or(u32::MAX));
             }
@@ -92,12 +73,12 @@ impl ClaudeReader {
                     .map(|at| Timestamp::from_millis(at.saturating_mul(1000)))
                     .or(self.resets);
             }
-            "result" => self.result(record, line.read_at),
+            "result" => self.result(seen, record, line.read_at),
             _ => {}
         }
     }
 
-    fn retry(&mut self, record: &Record<'_>, read_at: Timestamp) {
+    fn retry(&mut self, seen: &mut Seen, record: &Record<'_>, read_at: Timestamp) {
         let refused = json::with_string(record.error, |word| word == REFUSED).unwrap_or(false);
         if !refused || record.attempt() < Some(REFUSALS) {
             return;
@@ -107,20 +88,20 @@ impl ClaudeReader {
             status: None,
             code: Some(REFUSED),
         };
-        self.error = Some(catalogue::judge(CATALOGUE, &said, read_at, self.zone));
-        self.hopeless = true;
+        seen.error = Some(catalogue::judge(CATALOGUE, &said, read_at, self.zone));
+        seen.hopeless = true;
     }
 
-    fn assistant(&mut self, record: &Record<'_>, line: &Line<'_>, text: &mut dyn TextSink) {
-        self.settled = false;
+    fn assistant(&mut self, seen: &mut Seen, record: &Record<'_>, line: &Line<'_>, text: &mut dyn TextSink) {
+        seen.settled = false;
         let Some(message) = record.message() else { return };
         // An error of the API in the shape of an answer; the result says it again.
         if record.error.is_some() || message.model.as_deref() == Some("<synthetic>") {
             return;
         }
         // An answer shows that it was tried again with success.
-        self.error = None;
-        self.hopeless = false;
+        seen.error = None;
+        seen.hopeless = false;
         for block in message.blocks() {
             match block.kind.as_ref() {
                 "text" if line.pruned => text.finished(&size_in_words(line.size)),
@@ -128,41 +109,41 @@ impl ClaudeReader {
                     json::with_string(block.text, |said| text.finished(said));
                 }
                 "tool_use" => {
-                    self.tools += 1;
-                    self.handed_off = block.name.as_deref().is_some_and(is_handoff);
+                    seen.tools += 1;
+                    seen.handed_off = block.name.as_deref().is_some_and(is_handoff);
                 }
                 _ => {}
             }
         }
     }
 
-    fn result(&mut self, record: &Record<'_>, read_at: Timestamp) {
-        self.settled = true;
-        self.tools = 0;
+    fn result(&mut self, seen: &mut Seen, record: &Record<'_>, read_at: Timestamp) {
+        seen.settled = true;
+        seen.tools = 0;
         let used = record.usage();
-        let before = self.tokens.cost_usd;
-        self.tokens = self.tokens.plus(Usage {
+        let before = seen.usage.cost_usd;
+        seen.usage = seen.usage.plus(Usage {
             cost_usd: None,
             ..used
         });
         // The session's total, not the turn's.
         let earlier = self.recorded.cost_usd.unwrap_or(0.0);
-        self.tokens.cost_usd = used.cost_usd.map(|total| (total - earlier).max(0.0)).or(before);
+        seen.usage.cost_usd = used.cost_usd.map(|total| (total - earlier).max(0.0)).or(before);
         let reason = json::string(record.terminal_reason, 64).unwrap_or_default();
         let code = json::string(record.api_error, 64);
         let stopped = json::string(record.stop_reason, 64).unwrap_or_default();
-        self.aborted = reason.starts_with("aborted").then_some(true);
-        self.stop = match stopped.as_str() {
+        seen.aborted = reason.starts_with("aborted").then_some(true);
+        seen.stop = match stopped.as_str() {
             "end_turn" | "stop_sequence" => Some(Stop::Stop),
             "tool_use" => Some(Stop::ToolUse),
             "max_tokens" => Some(Stop::Length),
             _ => None,
         };
-        self.error = None;
+        seen.error = None;
         if code.as_deref() == Some("max_output_tokens") || record.subtype() == "error_max_turns" {
-            self.stop = Some(Stop::Length);
+            seen.stop = Some(Stop::Length);
         } else if record.is_error() {
-            self.stop = Some(Stop::Error);
+            seen.stop = Some(Stop::Error);
             let words = record.words();
             let said = Said {
                 message: if words.is_empty() { &reason } else { &words },
@@ -173,44 +154,17 @@ impl ClaudeReader {
             if let (RateLimit, Some(at)) = (error.class, self.resets) {
                 error.resets = Some((at, LimitSource::Event));
             }
-            self.error = Some(error);
+            seen.error = Some(error);
         }
     }
 }
 
-impl EventReader for ClaudeReader {
-    fn line(&mut self, line: &Line<'_>, text: &mut dyn TextSink) -> LineKind {
+impl Records for ClaudeRecords {
+    fn take(&mut self, line: &Line<'_>, seen: &mut Seen, text: &mut dyn TextSink) -> bool {
         let record = record::parse(line.bytes);
         if let Some(record) = &record {
-            self.record(record, line, text);
+            self.record(seen, record, line, text);
         }
-        self.tally.count(line, record.is_some())
-    }
-
-    fn facts(&self) -> EventFacts {
-        EventFacts {
-            aborted: self.aborted,
-            stop: self.stop,
-            handed_off_by_tool: self.handed_off,
-            error: self.error.clone(),
-            session_id: self.session_id.clone(),
-            ..self.tally.facts(self.settled, self.usage())
-        }
-    }
-
-    fn settled(&self) -> bool {
-        self.settled
-    }
-
-    fn hopeless(&self) -> bool {
-        self.hopeless
-    }
-
-    fn usage(&self) -> Usage {
-        self.tokens
-    }
-
-    fn tool_running(&self) -> bool {
-        self.tools > 0
+        record.is_some()
     }
 }

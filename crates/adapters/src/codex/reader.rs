@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 
 use pod_core::ErrorClass::{Auth, Context, Quota, RateLimit};
-use pod_core::{EventFacts, FinalError, Stop, Timestamp, Usage};
+use pod_core::{Stop, Timestamp, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::catalogue::{self, Row, Said, Sign, row, status_behind};
-use crate::json::{self, Tally, read};
+use crate::json::{self, read};
+use crate::seen::{Records, Seen};
 use crate::text::{is_handoff, size_in_words};
-use crate::{EventReader, Line, LineKind, TextSink, ZoneSource};
+use crate::{Line, TextSink, ZoneSource};
 
 /// Its own sentences.
 const CATALOGUE: &[Row] = &[
@@ -84,19 +85,11 @@ struct Used {
     output_tokens: u64,
 }
 
-/// Reads Codex' stream.
-pub(super) struct CodexReader {
+/// What Codex's records mean, and what has to be kept for it.
+pub(super) struct CodexRecords {
     zone: ZoneSource,
     /// What earlier wake-ups of the thread used.
     recorded: Usage,
-    tally: Tally,
-    settled: bool,
-    stop: Option<Stop>,
-    error: Option<FinalError>,
-    handed_off: bool,
-    usage: Usage,
-    session_id: Option<String>,
-    tools: u32,
 }
 
 fn parse(line: &[u8]) -> Option<Record<'_>> {
@@ -104,66 +97,61 @@ fn parse(line: &[u8]) -> Option<Record<'_>> {
     TYPES.contains(&record.kind.as_ref()).then_some(record)
 }
 
-impl CodexReader {
+impl CodexRecords {
     pub(super) fn new(zone: ZoneSource, recorded: Usage) -> Self {
-        Self {
-            zone,
-            recorded,
-            tally: Tally::default(),
-            settled: false,
-            stop: None,
-            error: None,
-            handed_off: false,
-            usage: Usage::default(),
-            session_id: None,
-            tools: 0,
-        }
+        Self { zone, recorded }
     }
 
-    fn record(&mut self, record: &Record<'_>, line: &Line<'_>, text: &mut dyn TextSink) {
+    fn record(&mut self, seen: &mut Seen, record: &Record<'_>, line: &Line<'_>, text: &mut dyn TextSink) {
         match record.kind.as_ref() {
             "thread.started" => {
-                self.session_id = json::string(record.thread_id, 256).or(self.session_id.take());
+                seen.session_id = json::string(record.thread_id, 256).or(seen.session_id.take());
             }
             "turn.started" => {
-                self.settled = false;
-                self.error = None;
+                seen.settled = false;
+                seen.error = None;
             }
-            "item.started" => self.tools += u32::from(self.item(record, line, None)),
+            "item.started" => seen.tools += u32::from(self.item(seen, record, line, None)),
             "item.completed" => {
-                let tool = self.item(record, line, Some(text));
-                self.tools = self.tools.saturating_sub(u32::from(tool));
+                let tool = self.item(seen, record, line, Some(text));
+                seen.tools = seen.tools.saturating_sub(u32::from(tool));
             }
-            "error" => self.fail(record.message, line.read_at),
+            "error" => self.fail(seen, record.message, line.read_at),
             "turn.failed" => {
                 let failure: Option<Failure<'_>> = read(record.error);
-                self.fail(failure.and_then(|failure| failure.message), line.read_at);
-                self.end(Stop::Error);
+                self.fail(seen, failure.and_then(|failure| failure.message), line.read_at);
+                self.end(seen, Stop::Error);
             }
             "turn.completed" => {
-                self.error = None;
-                self.end(Stop::Stop);
-                self.usage = used(record.usage).map_or(self.usage, |total| less(total, self.recorded));
+                seen.error = None;
+                self.end(seen, Stop::Stop);
+                seen.usage = used(record.usage).map_or(seen.usage, |total| less(total, self.recorded));
             }
             _ => {}
         }
     }
 
-    fn end(&mut self, stop: Stop) {
-        self.settled = true;
-        self.stop = Some(stop);
-        self.tools = 0;
+    fn end(&mut self, seen: &mut Seen, stop: Stop) {
+        seen.settled = true;
+        seen.stop = Some(stop);
+        seen.tools = 0;
     }
 
     /// Takes an item; its text is shown when it is complete. Returns whether it is a tool.
-    fn item(&mut self, record: &Record<'_>, line: &Line<'_>, text: Option<&mut dyn TextSink>) -> bool {
+    fn item(
+        &mut self,
+        seen: &mut Seen,
+        record: &Record<'_>,
+        line: &Line<'_>,
+        text: Option<&mut dyn TextSink>,
+    ) -> bool {
         let Some(item) = read::<Item<'_>>(record.item) else {
             return false;
         };
         // What is said behind an error shows that it was tried again.
         match item.kind.as_ref() {
             "agent_message" => {
-                self.error = None;
+                seen.error = None;
                 if let Some(text) = text {
                     if line.pruned {
                         text.finished(&size_in_words(line.size));
@@ -175,14 +163,14 @@ impl CodexReader {
             }
             "error" | "reasoning" | "todo_list" => false,
             _ => {
-                self.error = None;
-                self.handed_off = json::with_string(item.tool, is_handoff).unwrap_or(false);
+                seen.error = None;
+                seen.handed_off = json::with_string(item.tool, is_handoff).unwrap_or(false);
                 true
             }
         }
     }
 
-    fn fail(&mut self, message: Option<&RawValue>, read_at: Timestamp) {
+    fn fail(&mut self, seen: &mut Seen, message: Option<&RawValue>, read_at: Timestamp) {
         let zone = self.zone;
         let judged = json::with_string(message, |message| {
             let said = Said {
@@ -194,7 +182,7 @@ impl CodexReader {
             let transient = message.starts_with(TRIES_AGAIN);
             (!transient).then(|| catalogue::judge(CATALOGUE, &said, read_at, zone))
         });
-        self.error = judged.flatten().or(self.error.take());
+        seen.error = judged.flatten().or(seen.error.take());
     }
 }
 
@@ -219,34 +207,12 @@ fn less(total: Usage, recorded: Usage) -> Usage {
     }
 }
 
-impl EventReader for CodexReader {
-    fn line(&mut self, line: &Line<'_>, text: &mut dyn TextSink) -> LineKind {
+impl Records for CodexRecords {
+    fn take(&mut self, line: &Line<'_>, seen: &mut Seen, text: &mut dyn TextSink) -> bool {
         let record = parse(line.bytes);
         if let Some(record) = &record {
-            self.record(record, line, text);
+            self.record(seen, record, line, text);
         }
-        self.tally.count(line, record.is_some())
-    }
-
-    fn facts(&self) -> EventFacts {
-        EventFacts {
-            stop: self.stop,
-            handed_off_by_tool: self.handed_off,
-            error: self.error.clone(),
-            session_id: self.session_id.clone(),
-            ..self.tally.facts(self.settled, self.usage)
-        }
-    }
-
-    fn settled(&self) -> bool {
-        self.settled
-    }
-
-    fn usage(&self) -> Usage {
-        self.usage
-    }
-
-    fn tool_running(&self) -> bool {
-        self.tools > 0
+        record.is_some()
     }
 }

@@ -2,14 +2,15 @@
 
 use std::borrow::Cow;
 
-use pod_core::{EventFacts, FinalError, Stop, Timestamp, Usage};
+use pod_core::{Stop, Timestamp, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::catalogue::{self, Row, Said, Sign, leading_status, row};
-use crate::json::{self, Tally, read};
+use crate::json::{self, read};
+use crate::seen::{Records, Seen};
 use crate::text::{is_handoff, size_in_words};
-use crate::{EventReader, Line, LineKind, TextSink, ZoneSource};
+use crate::{Line, TextSink, ZoneSource};
 use pod_core::ErrorClass::{Overloaded, Quota, RateLimit};
 
 /// Its own sentences.
@@ -105,58 +106,42 @@ impl Record<'_> {
     }
 }
 
-/// Reads Gemini's stream.
-pub(super) struct GeminiReader {
+/// What Gemini's records mean, and what has to be kept for it.
+pub(super) struct GeminiRecords {
     zone: ZoneSource,
-    tally: Tally,
-    settled: bool,
-    stop: Option<Stop>,
     /// The last `error` record that was no warning; the result says whether it counts.
     complaint: Option<String>,
-    error: Option<FinalError>,
-    handed_off: bool,
-    usage: Usage,
-    session_id: Option<String>,
-    tools: u32,
     /// The message that comes in pieces, and how long it is in all.
     pieces: String,
     length: u64,
 }
 
-impl GeminiReader {
+impl GeminiRecords {
     pub(super) fn new(zone: ZoneSource) -> Self {
         Self {
             zone,
-            tally: Tally::default(),
-            settled: false,
-            stop: None,
             complaint: None,
-            error: None,
-            handed_off: false,
-            usage: Usage::default(),
-            session_id: None,
-            tools: 0,
             pieces: String::new(),
             length: 0,
         }
     }
 
-    fn record(&mut self, record: &Record<'_>, line: &Line<'_>, text: &mut dyn TextSink) {
+    fn record(&mut self, seen: &mut Seen, record: &Record<'_>, line: &Line<'_>, text: &mut dyn TextSink) {
         if !record.is_piece() && record.kind != "error" {
             self.finish_message(text);
         }
         match record.kind.as_ref() {
-            "init" => self.session_id = json::string(record.session_id, 256).or(self.session_id.take()),
+            "init" => seen.session_id = json::string(record.session_id, 256).or(seen.session_id.take()),
             "message" if record.is_answer() => self.answer(record, line, text),
             "tool_use" => {
-                self.tools += 1;
-                self.handed_off = json::with_string(record.tool_name, is_handoff).unwrap_or(false);
+                seen.tools += 1;
+                seen.handed_off = json::with_string(record.tool_name, is_handoff).unwrap_or(false);
             }
-            "tool_result" => self.tools = self.tools.saturating_sub(1),
+            "tool_result" => seen.tools = seen.tools.saturating_sub(1),
             "error" if json::with_string(record.severity, |word| word == "error").unwrap_or(false) => {
                 self.complaint = json::string(record.message, 16 * 1024);
             }
-            "result" => self.result(record, line.read_at),
+            "result" => self.result(seen, record, line.read_at),
             _ => {}
         }
     }
@@ -190,11 +175,11 @@ impl GeminiReader {
         }
     }
 
-    fn result(&mut self, record: &Record<'_>, read_at: Timestamp) {
-        self.settled = true;
-        self.tools = 0;
+    fn result(&mut self, seen: &mut Seen, record: &Record<'_>, read_at: Timestamp) {
+        seen.settled = true;
+        seen.tools = 0;
         if let Some(stats) = read::<Stats>(record.stats) {
-            self.usage = Usage {
+            seen.usage = Usage {
                 input_tokens: stats.input,
                 output_tokens: stats.output_tokens,
                 cache_read_tokens: stats.cached,
@@ -202,8 +187,8 @@ impl GeminiReader {
             };
         }
         let failed = json::with_string(record.status, |word| word != "success").unwrap_or(false);
-        self.stop = Some(if failed { Stop::Error } else { Stop::Stop });
-        self.error = failed.then(|| {
+        seen.stop = Some(if failed { Stop::Error } else { Stop::Stop });
+        seen.error = failed.then(|| {
             let failure: Option<Failure<'_>> = read(record.error);
             let words = json::string(failure.and_then(|failure| failure.message), 16 * 1024)
                 .or(self.complaint.take())
@@ -236,34 +221,12 @@ fn status(message: &str) -> Option<u16> {
     quoted.or_else(|| leading_status(message))
 }
 
-impl EventReader for GeminiReader {
-    fn line(&mut self, line: &Line<'_>, text: &mut dyn TextSink) -> LineKind {
+impl Records for GeminiRecords {
+    fn take(&mut self, line: &Line<'_>, seen: &mut Seen, text: &mut dyn TextSink) -> bool {
         let record = parse(line.bytes);
         if let Some(record) = &record {
-            self.record(record, line, text);
+            self.record(seen, record, line, text);
         }
-        self.tally.count(line, record.is_some())
-    }
-
-    fn facts(&self) -> EventFacts {
-        EventFacts {
-            stop: self.stop,
-            handed_off_by_tool: self.handed_off,
-            error: self.error.clone(),
-            session_id: self.session_id.clone(),
-            ..self.tally.facts(self.settled, self.usage)
-        }
-    }
-
-    fn settled(&self) -> bool {
-        self.settled
-    }
-
-    fn usage(&self) -> Usage {
-        self.usage
-    }
-
-    fn tool_running(&self) -> bool {
-        self.tools > 0
+        record.is_some()
     }
 }

@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use pod_core::ErrorClass::{self, Auth, Context};
-use pod_core::{EventFacts, FinalError, LimitSource, Stop, Timestamp, Usage};
+use pod_core::{LimitSource, Stop, Timestamp, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::catalogue::{self, Row, Said, Sign, row};
-use crate::json::{self, Tally, read};
+use crate::json::{self, read};
+use crate::seen::{Records, Seen};
 use crate::text::{is_handoff, size_in_words};
-use crate::{EventReader, Line, LineKind, TextSink, ZoneSource};
+use crate::{Line, TextSink, ZoneSource};
 
 /// The names of its own errors.
 const CATALOGUE: &[Row] = &[
@@ -111,48 +112,29 @@ fn parse(line: &[u8]) -> Option<Record<'_>> {
 /// time ask the model (1.18: 430 requests a minute).
 const OVERFLOWS: u32 = 3;
 
-/// Reads OpenCode's stream.
-pub(super) struct OpenCodeReader {
+/// What OpenCode's records mean, and what has to be kept for it.
+pub(super) struct OpenCodeRecords {
     zone: ZoneSource,
-    tally: Tally,
-    settled: bool,
-    aborted: Option<bool>,
-    stop: Option<Stop>,
-    error: Option<FinalError>,
-    handed_off: bool,
-    usage: Usage,
-    session_id: Option<String>,
     overflows: u32,
 }
 
-impl OpenCodeReader {
+impl OpenCodeRecords {
     pub(super) fn new(zone: ZoneSource) -> Self {
-        Self {
-            zone,
-            tally: Tally::default(),
-            settled: false,
-            aborted: None,
-            stop: None,
-            error: None,
-            handed_off: false,
-            usage: Usage::default(),
-            session_id: None,
-            overflows: 0,
-        }
+        Self { zone, overflows: 0 }
     }
 
-    fn record(&mut self, record: &Record<'_>, line: &Line<'_>, text: &mut dyn TextSink) {
-        if self.session_id.is_none() {
-            self.session_id = json::string(record.session_id, 256);
+    fn record(&mut self, seen: &mut Seen, record: &Record<'_>, line: &Line<'_>, text: &mut dyn TextSink) {
+        if seen.session_id.is_none() {
+            seen.session_id = json::string(record.session_id, 256);
         }
         let part: Option<Part<'_>> = read(record.part);
         match (record.kind.as_ref(), part) {
             // Whatever was wrong, it goes on.
-            ("step_start", _) if !self.hopeless() => {
-                self.settled = false;
-                self.aborted = None;
-                self.stop = None;
-                self.error = None;
+            ("step_start", _) if !seen.hopeless => {
+                seen.settled = false;
+                seen.aborted = None;
+                seen.stop = None;
+                seen.error = None;
             }
             ("text", Some(part)) if !part.synthetic => {
                 if line.pruned {
@@ -162,17 +144,17 @@ impl OpenCodeReader {
                 }
             }
             ("tool_use", Some(part)) => {
-                self.handed_off = json::with_string(part.tool, is_handoff).unwrap_or(false);
+                seen.handed_off = json::with_string(part.tool, is_handoff).unwrap_or(false);
             }
-            ("step_finish", Some(part)) => self.step_finish(&part),
-            ("error", _) => self.fail(record.error, line.read_at),
+            ("step_finish", Some(part)) => self.step_finish(seen, &part),
+            ("error", _) => self.fail(seen, record.error, line.read_at),
             _ => {}
         }
     }
 
-    fn step_finish(&mut self, part: &Part<'_>) {
+    fn step_finish(&mut self, seen: &mut Seen, part: &Part<'_>) {
         let reason = json::string(part.reason, 64).unwrap_or_default();
-        self.stop = match reason.as_str() {
+        seen.stop = match reason.as_str() {
             "stop" => Some(Stop::Stop),
             "tool-calls" => Some(Stop::ToolUse),
             "length" => Some(Stop::Length),
@@ -180,9 +162,9 @@ impl OpenCodeReader {
             _ => None,
         };
         // Behind tool calls another step follows.
-        self.settled = self.stop != Some(Stop::ToolUse);
+        seen.settled = seen.stop != Some(Stop::ToolUse);
         if let Some(tokens) = &part.tokens {
-            self.usage = self.usage.plus(Usage {
+            seen.usage = seen.usage.plus(Usage {
                 input_tokens: Some(tokens.input + tokens.cache.write),
                 output_tokens: Some(tokens.output + tokens.reasoning),
                 cache_read_tokens: Some(tokens.cache.read),
@@ -191,7 +173,7 @@ impl OpenCodeReader {
         }
     }
 
-    fn fail(&mut self, error: Option<&RawValue>, read_at: Timestamp) {
+    fn fail(&mut self, seen: &mut Seen, error: Option<&RawValue>, read_at: Timestamp) {
         let failure: Option<Failure<'_>> = read(error);
         let name = failure.as_ref().and_then(|failure| failure.name.as_deref());
         let data: Option<Data<'_>> = read(failure.as_ref().and_then(|failure| failure.data));
@@ -205,8 +187,8 @@ impl OpenCodeReader {
             status: data.as_ref().and_then(|data| data.status_code),
             code: name,
         };
-        self.aborted = (name == Some("MessageAbortedError")).then_some(true);
-        self.settled = false;
+        seen.aborted = (name == Some("MessageAbortedError")).then_some(true);
+        seen.settled = false;
         let mut judged = catalogue::judge(CATALOGUE, &said, read_at, self.zone);
         judged.message = shown;
         let headers: Option<Headers<'_>> = read(data.as_ref().and_then(|data| data.response_headers));
@@ -215,7 +197,8 @@ impl OpenCodeReader {
             judged.resets = Some((read_at.plus(wait), LimitSource::Event));
         }
         self.overflows += u32::from(judged.class == Context);
-        self.error = Some(judged);
+        seen.hopeless = self.overflows >= OVERFLOWS;
+        seen.error = Some(judged);
     }
 }
 
@@ -229,42 +212,14 @@ impl Headers<'_> {
     }
 }
 
-impl EventReader for OpenCodeReader {
-    fn line(&mut self, line: &Line<'_>, text: &mut dyn TextSink) -> LineKind {
+impl Records for OpenCodeRecords {
+    const ERROR_ENDS: bool = true;
+
+    fn take(&mut self, line: &Line<'_>, seen: &mut Seen, text: &mut dyn TextSink) -> bool {
         let record = parse(line.bytes);
         if let Some(record) = &record {
-            self.record(record, line, text);
+            self.record(seen, record, line, text);
         }
-        self.tally.count(line, record.is_some())
-    }
-
-    fn facts(&self) -> EventFacts {
-        // An error is its last word as well as an answer is.
-        let ended = self.settled || self.error.is_some();
-        EventFacts {
-            aborted: self.aborted,
-            stop: self.stop,
-            handed_off_by_tool: self.handed_off,
-            error: self.error.clone(),
-            session_id: self.session_id.clone(),
-            ..self.tally.facts(ended, self.usage)
-        }
-    }
-
-    fn settled(&self) -> bool {
-        self.settled
-    }
-
-    fn hopeless(&self) -> bool {
-        self.overflows >= OVERFLOWS
-    }
-
-    fn usage(&self) -> Usage {
-        self.usage
-    }
-
-    /// Its tools are seen when they have ended.
-    fn tool_running(&self) -> bool {
-        false
+        record.is_some()
     }
 }
