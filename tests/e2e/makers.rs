@@ -131,6 +131,24 @@ fn an_agent_that_needs_a_file_for_its_stdout_has_one() {
 }
 
 #[test]
+fn a_file_is_read_to_its_end_however_much_is_in_it() {
+    let env = env();
+    let line = r#"{"type":"tool_result","tool_id":"t","status":"success","output":"'$x'"}"#;
+    let agent = script(
+        &env.scratch().join("agent"),
+        &format!(
+            "#!/bin/sh\nx=$(head -c 1000000 /dev/zero | tr '\\0' x)\ni=0\nwhile [ $i -lt 80 ]; do printf '%s\\n' '{line}'; i=$((i+1)); done\n\
+             printf '{{\"type\":\"result\",\"status\":\"success\"}}\\n'\n"
+        ),
+    );
+    env.define("default", "gemini", &agent, "");
+    env.spawn("p");
+    let last = env.wake("p");
+    assert_eq!(last["reason"], "noHandoff", "{last:#}");
+    assert!(env.events("p", 1).len() > 80_000_000);
+}
+
+#[test]
 fn the_native_program_is_run_in_the_place_of_its_launcher() {
     let env = env();
     let modules = env.scratch().join("lib/node_modules/@openai");

@@ -14,8 +14,8 @@ use crate::prepare::Prepared;
 /// Where an agent's stdout comes from.
 pub(crate) enum Stdout {
     Pipe(Receiver),
-    /// A file that grows, of which nothing says when.
-    File(File),
+    /// A file that grows, of which nothing says when; and whether there was nothing new at the last look.
+    File(File, bool),
 }
 
 /// How long a file is left alone between two looks.
@@ -61,7 +61,10 @@ pub(crate) fn start(
                 opened.map_err(|error| StartFailure::Spawn(error_chain(&error)))
             };
             let agents = open(pod_disk::OpenKind::Append)?;
-            (Stdout::File(open(pod_disk::OpenKind::Read)?), agents.into())
+            (
+                Stdout::File(open(pod_disk::OpenKind::Read)?, false),
+                agents.into(),
+            )
         }
     };
     let (stderr, agent_stderr) = pod_process::pipe().map_err(other)?;
@@ -102,7 +105,8 @@ pub(crate) async fn readable(pipe: Option<&Receiver>) {
 pub(crate) async fn stdout_readable(stdout: Option<&Stdout>) {
     match stdout {
         Some(Stdout::Pipe(pipe)) => readable(Some(pipe)).await,
-        Some(Stdout::File(_)) => tokio::time::sleep(LOOK_AGAIN).await,
+        Some(Stdout::File(_, true)) => tokio::time::sleep(LOOK_AGAIN).await,
+        Some(Stdout::File(_, false)) => tokio::task::yield_now().await,
         None => std::future::pending().await,
     }
 }
@@ -111,13 +115,17 @@ pub(crate) async fn stdout_readable(stdout: Option<&Stdout>) {
 pub(crate) fn read_stdout(stdout: &mut Stdout, piece: &mut [u8], exited: bool) -> Read {
     match stdout {
         Stdout::Pipe(pipe) => read_now(pipe, piece),
-        Stdout::File(file) => match file.read(piece) {
-            Ok(0) if exited => Read::End,
-            Ok(0) => Read::Nothing,
-            Ok(count) => Read::Some(count),
-            Err(error) if error.kind() == ErrorKind::Interrupted => Read::Nothing,
-            Err(_) => Read::End,
-        },
+        Stdout::File(file, idle) => {
+            let read = file.read(piece);
+            *idle = matches!(read, Ok(0));
+            match read {
+                Ok(0) if exited => Read::End,
+                Ok(0) => Read::Nothing,
+                Ok(count) => Read::Some(count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => Read::Nothing,
+                Err(_) => Read::End,
+            }
+        }
     }
 }
 
