@@ -59,6 +59,7 @@ const PROVIDERS: &[Row] = &[
     row("context-window",      ErrorClass::Context,    Says(&["context window"])),
     row("context-length",      ErrorClass::Context,    Says(&["maximum context length"])),
     row("context-request",     ErrorClass::Context,    Says(&["request_too_large"])),
+    row("context-google",      ErrorClass::Context,    Says(&["input token count", "exceeds the maximum"])),
     // Before the words of billing: the hint behind a rate limit often names the billing page.
     row("rate-code",           ErrorClass::RateLimit,  Says(&["rate_limit"])),
     row("rate-sentence",       ErrorClass::RateLimit,  Says(&["rate limit reached"])),
@@ -213,6 +214,10 @@ mod tests {
             ),
             ("400 prompt is too long: 250000 tokens > 200000 maximum", Context),
             ("Your input exceeds the context window of this model.", Context),
+            (
+                "The input token count (1250000) exceeds the maximum number of tokens allowed (1048576).",
+                Context,
+            ),
             ("404 The model `nope` does not exist", Other),
             ("terminated: other side closed (UND_ERR_SOCKET)", Other),
             ("4290 things went wrong", Other),

@@ -193,7 +193,8 @@ impl GeminiRecords {
             let words = json::string(failure.and_then(|failure| failure.message), 16 * 1024)
                 .or(self.complaint.take())
                 .unwrap_or_else(|| "result: error".to_owned());
-            let message = words.trim_start_matches("[API Error: ");
+            let inner = words.strip_prefix("[API Error: ");
+            let message = inner.map_or(words.as_str(), |inner| inner.strip_suffix(']').unwrap_or(inner));
             let said = Said {
                 message,
                 status: status(message),
