@@ -25,7 +25,7 @@ mod time;
 mod units;
 mod world;
 
-pub use account::{AccountHold, AccountName, account_hold};
+pub use account::{AccountHold, AccountLimits, AccountName};
 pub use adjudicate::{Adjudication, adjudicate};
 pub use agent::{AgentDefinition, AgentType, UnknownAgentType};
 pub use backoff::{backoff, jittered};

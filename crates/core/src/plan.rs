@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::account::{Probe, probe};
+use crate::account::Probe;
 use crate::{
-    AccountHold, AccountName, By, KillCause, ParkCode, PodId, PodRecord, PodState, PodView, ProjectView,
-    Pulse, Review, Timestamp, Usage, WakeMode, World, WrapperView, account_hold, budget_exhausted, next_mode,
+    AccountHold, AccountLimits, AccountName, By, KillCause, ParkCode, PodId, PodRecord, PodState, PodView,
+    ProjectView, Pulse, Review, Timestamp, Usage, WakeMode, World, WrapperView, budget_exhausted, next_mode,
     review,
 };
 
@@ -97,10 +97,11 @@ enum Verdict {
 /// The steps come in the order in which they have to be done. The world may have changed by then, so
 /// whoever acts looks again under the lock.
 pub fn plan(world: &World, now: Timestamp) -> Vec<Step> {
+    let limits = AccountLimits::of(world.pods.iter().map(|view| (&view.record, &view.account)), now);
     let mut steps = Vec::new();
     let mut due = Vec::new();
     for view in &world.pods {
-        match decide(world, view, now) {
+        match decide(&limits, view, now) {
             Some(Verdict::Decided(step)) => steps.push(step),
             Some(Verdict::Due(since)) => due.push((since, view)),
             None => {}
@@ -112,7 +113,7 @@ pub fn plan(world: &World, now: Timestamp) -> Vec<Step> {
     let mut starts = world.room.starts_left;
     let mut probing = BTreeSet::new();
     for (_, view) in due {
-        let step = behind_probe(world, view, now, &probing)
+        let step = behind_probe(world, &limits, view, &probing)
             .unwrap_or_else(|| start(world, view, &mut free, &mut starts));
         if matches!(step.action, Action::Wake(_)) {
             probing.insert(view.account.clone());
@@ -127,7 +128,7 @@ fn is_awake(view: &PodView) -> bool {
     view.record.state == PodState::Active || view.wrapper == WrapperView::Starting
 }
 
-fn decide(world: &World, view: &PodView, now: Timestamp) -> Option<Verdict> {
+fn decide(limits: &AccountLimits, view: &PodView, now: Timestamp) -> Option<Verdict> {
     let record = &view.record;
     match record.state {
         PodState::Done | PodState::Cancelled => None,
@@ -147,7 +148,7 @@ fn decide(world: &World, view: &PodView, now: Timestamp) -> Option<Verdict> {
             );
             Some(Verdict::Decided(Step::wait(view, why)))
         }
-        PodState::Idle => Some(idle(world, view, now)),
+        PodState::Idle => Some(idle(limits, view, now)),
     }
 }
 
@@ -197,7 +198,7 @@ fn alive(view: &PodView, pulse: Pulse) -> Step {
     Step::wait(view, format!("wake-up {n} is running"))
 }
 
-fn idle(world: &World, view: &PodView, now: Timestamp) -> Verdict {
+fn idle(limits: &AccountLimits, view: &PodView, now: Timestamp) -> Verdict {
     let (record, policy) = (&view.record, &view.policy);
     let decided = |step| Verdict::Decided(step);
     let park = |code, why: String| decided(Step::new(view, Action::Park { code }, why));
@@ -257,13 +258,12 @@ fn idle(world: &World, view: &PodView, now: Timestamp) -> Verdict {
     if at > now {
         return decided(Step::wait(view, waits_for(record)).at(at));
     }
-    let pods = world.pods.iter().map(|other| (&other.record, &other.account));
-    if let Some(AccountHold { until, pod, .. }) = account_hold(pods, &view.account, now) {
+    if let Some(AccountHold { until, pod, .. }) = limits.hold(&view.account) {
         let why = format!(
             "account `{}` is held back by a limit that pod `{pod}` ran into",
             view.account
         );
-        return decided(Step::wait(view, why).at(until));
+        return decided(Step::wait(view, why).at(*until));
     }
     Verdict::Due(at)
 }
@@ -280,16 +280,15 @@ fn waits_for(record: &PodRecord) -> String {
 /// it is over. `started` are the accounts that this pass has given a wake-up.
 fn behind_probe(
     world: &World,
+    limits: &AccountLimits,
     view: &PodView,
-    now: Timestamp,
     started: &BTreeSet<AccountName>,
 ) -> Option<Step> {
-    let pods = world.pods.iter().map(|other| (&other.record, &other.account));
     let starting = world
         .pods
         .iter()
         .find(|other| other.account == view.account && other.wrapper == WrapperView::Starting);
-    let by = match probe(pods, &view.account, now) {
+    let by = match limits.probe(&view.account) {
         Probe::NotNeeded => return None,
         Probe::Running(pod) => format!("pod `{pod}`"),
         Probe::Due => match starting {

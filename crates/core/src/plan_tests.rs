@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::lifecycle::tests::{at, current, idle, with_outcomes};
-use crate::{AccountName, By, FailReason, PoddLimits, Policy, Room, Verdict as Judged, WakeUpEntry};
+use crate::{
+    AccountName, By, FailReason, LostReason, PoddLimits, Policy, Room, Verdict as Judged, WakeUpEntry,
+};
 
 fn view(id: &str, record: PodRecord) -> PodView {
     let wrapper = match record.state {
@@ -234,6 +236,21 @@ fn one_limit_holds_back_the_account_and_no_other() {
     tried[1].record.wake_ups.push(entry);
     tried[1].wrapper = WrapperView::Absent;
     assert_eq!(woken(&tried, 502).len(), 3);
+    // One that never reached its provider has shown nothing.
+    for (verdict, used, shown) in [
+        (Judged::Failed(FailReason::AgentMissing), false, false),
+        (Judged::Lost(LostReason::WrapperDied), false, false),
+        (Judged::Lost(LostReason::WrapperDied), true, true),
+        (Judged::Failed(FailReason::NoHandoff), false, true),
+    ] {
+        let mut entry = WakeUpEntry::bare(1, verdict);
+        entry.started_at = Some(at(501));
+        entry.ended_at = Some(at(502));
+        entry.usage = used.then(Usage::default);
+        tried[1].record.next_wake_at = Some(at(502));
+        *tried[1].record.wake_ups.last_mut().unwrap() = entry;
+        assert_eq!(woken(&tried, 503).len() == 3, shown, "{verdict} {used}");
+    }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pod_core::{AccountName, PodId, PodRecord, PodState, Timestamp, account_hold};
+use pod_core::{AccountLimits, AccountName, PodId, PodRecord, PodState, Timestamp};
+use pod_reconcile::Accounts;
 use pod_registry::{Listing, Unreadable};
 
 use crate::args::Ls;
@@ -18,12 +19,7 @@ pub(crate) fn run(context: &Context, args: &Ls) -> Ended {
     let Listing { records, unreadable } =
         listing.map_err(|error| Fault::of("cannot list the pods", &error))?;
     let total = records.len();
-    let accounts = accounts(context, &records);
-    let held = |record: &PodRecord| held(&records, &accounts, record, context::now());
-    let limits: BTreeMap<PodId, Timestamp> = records
-        .iter()
-        .filter_map(|record| Some((record.id.clone(), held(record)?)))
-        .collect();
+    let limits = held(&records, &accounts(context, &records), context::now());
     let project = args.project.as_deref().map(real);
     let wanted = |record: &PodRecord| {
         (args.states.is_empty() || args.states.contains(&record.state))
@@ -63,31 +59,20 @@ fn accounts(context: &Context, records: &[PodRecord]) -> Vec<AccountName> {
     let (Ok(config), Ok(agents)) = (context.config(), context.agents()) else {
         return Vec::new();
     };
-    let of = |record: &PodRecord| {
-        let agent = config.policy_for(&record.policy).agent;
-        let definition = agents.get(&agent).ok().flatten();
-        definition.map_or_else(
-            || AccountName(agent.to_string()),
-            |definition| definition.account(),
-        )
-    };
+    let accounts = Accounts::new(&agents);
+    let of = |record: &PodRecord| accounts.of(&config.policy_for(&record.policy).agent);
     records.iter().map(of).collect()
 }
 
-/// Until when an idle pod that would be due is held back by a limit of its account.
-fn held(
-    records: &[PodRecord],
-    accounts: &[AccountName],
-    record: &PodRecord,
-    now: Timestamp,
-) -> Option<Timestamp> {
-    let waits = record.state == PodState::Idle && record.next_wake_at.is_none_or(|at| at <= now);
-    let at = records
-        .iter()
-        .position(|one| one.id == record.id)
-        .filter(|_| waits)?;
+/// Until when each idle pod that would be due is held back by a limit of its account.
+fn held(records: &[PodRecord], accounts: &[AccountName], now: Timestamp) -> BTreeMap<PodId, Timestamp> {
     let pods = records.iter().zip(accounts);
-    Some(account_hold(pods, accounts.get(at)?, now)?.until)
+    let limits = AccountLimits::of(pods.clone(), now);
+    let waits =
+        |record: &PodRecord| record.state == PodState::Idle && record.next_wake_at.is_none_or(|at| at <= now);
+    pods.filter(|(record, _)| waits(record))
+        .filter_map(|(record, account)| Some((record.id.clone(), limits.hold(account)?.until)))
+        .collect()
 }
 
 fn table(records: &[PodRecord], limits: &BTreeMap<PodId, Timestamp>, now: Timestamp) -> Table {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use pod_core::{AgentName, ExitStatus, PodId, PodRecord, PodState, Timestamp, Verdict, account_hold};
+use pod_core::{AccountLimits, AgentName, ExitStatus, PodId, PodRecord, PodState, Timestamp, Verdict};
 use pod_process::{Output, Reaped};
 use pod_reconcile::{Observer, Settled, settle_dead};
 use pod_registry::Registry;
@@ -140,7 +140,8 @@ fn room(
         Ok(None) | Err(_) => return Ok(()),
     };
     let pods = world.pods.iter().map(|view| (&view.record, &view.account));
-    match account_hold(pods, &account, now).filter(|_| !args.force) {
+    let limits = AccountLimits::of(pods, now);
+    match limits.hold(&account).filter(|_| !args.force) {
         Some(hold) => {
             let hint = "wait until then, or wake it all the same with `--force`";
             Err(Fault::new(cannot, hint).caused_by(format!(

@@ -9,7 +9,7 @@ mod settle;
 mod watch;
 
 pub use files::{PodFiles, footer, header, now};
-pub use observe::{Observation, Observer, living_survivors};
+pub use observe::{Accounts, Observation, Observer, living_survivors};
 pub use settle::{
     SettleError, Settled, WakeLock, identity_of, kill_wedged, liveness_of, settle_dead, take_wake_lock,
 };

@@ -185,13 +185,16 @@ pub fn living_survivors(record: &PodRecord) -> Vec<i32> {
     last.survivors.iter().filter(lives).map(|one| one.pid).collect()
 }
 
-struct Accounts<'a> {
+/// Whose limits each agent shares, read once an agent.
+#[derive(Debug)]
+pub struct Accounts<'a> {
     agents: &'a AgentStore,
     known: std::cell::RefCell<HashMap<AgentName, AccountName>>,
 }
 
 impl<'a> Accounts<'a> {
-    fn new(agents: &'a AgentStore) -> Self {
+    /// Of these definitions.
+    pub fn new(agents: &'a AgentStore) -> Self {
         Self {
             agents,
             known: Default::default(),
@@ -199,7 +202,7 @@ impl<'a> Accounts<'a> {
     }
 
     /// An agent that is not defined shares its limits with nobody.
-    fn of(&self, agent: &AgentName) -> AccountName {
+    pub fn of(&self, agent: &AgentName) -> AccountName {
         let mut known = self.known.borrow_mut();
         let found = known
             .entry(agent.clone())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pod_core::{
     Current, Fence, Liveness, LostReason, MissingBytes, PodId, PodRecord, PodState, Policy, Settlement,
-    Survivor, Timestamp, Verdict, WakeUpEntry, WrapperFile,
+    Survivor, Timestamp, Usage, Verdict, WakeUpEntry, WrapperFile,
 };
 use pod_disk::{DiskError, FileLock, LockMode};
 use pod_process::{Cgroup, Handle, Identity, Mark, Sig, SweepReport};
@@ -149,7 +149,12 @@ pub fn settle_dead(
     } else {
         end_tree(&record, wrapper.as_ref(), known, policy.sweep_grace.0).map_err(SettleError::Processes)?
     };
-    record_outcome(registry, &record, &files, report, rebooted, now())
+    let died = Died {
+        rebooted,
+        usage: wrapper.and_then(|file| file.usage),
+        at: now(),
+    };
+    record_outcome(registry, &record, &files, report, died)
 }
 
 fn end_tree(
@@ -206,21 +211,29 @@ fn proven_session(wrapper: &WrapperFile) -> Option<i32> {
     }
 }
 
+/// What is known of a wrapper that died.
+#[derive(Debug, Clone, Copy)]
+struct Died {
+    /// With the whole machine.
+    rebooted: bool,
+    /// What its agent had used by then, as it noted.
+    usage: Option<Usage>,
+    /// When it was found.
+    at: Timestamp,
+}
+
 fn record_outcome(
     registry: &Registry,
     record: &PodRecord,
     files: &PodFiles,
     report: SweepReport,
-    rebooted: bool,
-    now: Timestamp,
+    died: Died,
 ) -> Result<Settled, SettleError> {
+    let now = died.at;
     let n = record.wake().map_or(record.wake_up_count, |current| current.n);
     let left = files.result(n, &record.id);
     let adopted = left.is_some();
-    let mut entry = left.map_or_else(
-        || lost_entry(record, files, n, rebooted, now),
-        |result| result.entry,
-    );
+    let mut entry = left.map_or_else(|| lost_entry(record, files, n, died), |result| result.entry);
     entry.swept += report.ended;
     merge_survivors(&mut entry, report.survivors);
     let (verdict, detail) = (entry.verdict, entry.detail.clone());
@@ -262,8 +275,8 @@ fn merge_survivors(entry: &mut WakeUpEntry, survivors: Vec<Survivor>) {
     }
 }
 
-fn lost_entry(record: &PodRecord, files: &PodFiles, n: u32, rebooted: bool, now: Timestamp) -> WakeUpEntry {
-    let reason = if rebooted {
+fn lost_entry(record: &PodRecord, files: &PodFiles, n: u32, died: Died) -> WakeUpEntry {
+    let reason = if died.rebooted {
         LostReason::Rebooted
     } else {
         LostReason::WrapperDied
@@ -277,23 +290,20 @@ fn lost_entry(record: &PodRecord, files: &PodFiles, n: u32, rebooted: bool, now:
     };
     let mut entry = WakeUpEntry::bare(n, verdict);
     entry.detail = detail;
-    entry.ended_at = Some(now);
+    entry.ended_at = Some(died.at);
     if let Some(current) = record.wake() {
         entry.started_at = Some(current.claimed_at);
         entry.agent = Some(current.agent.clone());
         entry.warm = current.warm;
     }
-    let noted = files
-        .wrapper()
-        .filter(|file| file.current.n == n && file.pod_id == record.id);
-    entry.usage = noted.and_then(|file| file.usage);
+    entry.usage = died.usage;
     if let Some(agent) = files.agent(n) {
         entry.model = agent.model;
         entry.account = agent.account;
         entry.missing = vec![MissingBytes {
             log: "events.jsonl".to_owned(),
             bytes: None,
-            cause: if rebooted {
+            cause: if died.rebooted {
                 "the machine went down"
             } else {
                 "the wrapper was killed"
