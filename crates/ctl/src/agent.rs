@@ -1,7 +1,6 @@
 //! `podctl agent`: the definitions of agents.toml.
 
-use std::ffi::OsString;
-use std::path::Path;
+use std::os::unix::process::CommandExt as _;
 
 use pod_config::{AgentStore, IfPresent};
 use pod_core::{AgentDefinition, AgentName, AgentType, UnknownAgentType, nearest_key};
@@ -55,8 +54,7 @@ fn shown<'a>(name: &'a str, definition: &'a AgentDefinition) -> Shown<'a> {
 
 fn add(context: &Context, args: &AgentAdd) -> Ended {
     let cannot = format!("cannot add agent `{}`", args.name);
-    let kind = args
-        .kind
+    args.kind
         .parse::<AgentType>()
         .map_err(|error| unknown_type(&cannot, &error))?;
     let definition = AgentDefinition {
@@ -83,14 +81,13 @@ fn add(context: &Context, args: &AgentAdd) -> Ended {
         .because(&error),
         error => Fault::of(&cannot, &error),
     })?;
-    if let Err(why) = program(kind, &definition) {
-        ui::note(&format!(
-            "its program was not found, so its wake-ups will fail until it is there: {why}"
-        ));
-    } else if let Some(found) = preflight(context, &args.name) {
-        for finding in found.findings {
-            ui::note(&format!("{}; {}", finding.what, finding.remedy));
+    match preflight(context, &args.name) {
+        Ok(found) => {
+            for finding in found.findings {
+                ui::note(&format!("{}; {}", finding.what, finding.remedy));
+            }
         }
+        Err(why) => ui::note(&format!("its wake-ups will fail until this is mended: {why}")),
     }
     Ok(Exit::Done)
 }
@@ -115,30 +112,11 @@ fn role_file(file: &str) -> Result<String, Fault> {
         .map_err(|_| Fault::new(cannot(), "its path has to be UTF-8"))
 }
 
-/// The program that a definition runs, as far as it can be looked for from here.
-pub(crate) fn program(kind: AgentType, definition: &AgentDefinition) -> Result<OsString, String> {
-    let variable = kind.binary_variable();
-    let named = definition
-        .binary
-        .clone()
-        .map(OsString::from)
-        .or_else(|| context::variable(&variable));
-    let name = match (named, kind) {
-        (Some(name), _) => name,
-        (None, AgentType::Demo) => return Ok("podctl".into()),
-        (None, AgentType::Command) => {
-            return Err(format!("it names no `binary`, and {variable} is not set"));
-        }
-        (None, kind) => kind.word().into(),
-    };
-    let path = std::env::var_os("PATH");
-    let found = pod_process::find_binary(&name, path.as_deref(), Path::new("/"));
-    found.map(Into::into)
-}
-
 /// What pod-wrapper says of an agent, which looks as it would in a wake-up.
 #[derive(Debug, serde::Deserialize)]
 pub(crate) struct Preflight {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
     pub(crate) program: String,
     #[serde(default)]
     pub(crate) version: Option<String>,
@@ -152,19 +130,37 @@ pub(crate) struct Finding {
     pub(crate) remedy: String,
 }
 
-/// Asks pod-wrapper about an agent; `None` where it cannot be asked, or has nothing to say but an error.
-pub(crate) fn preflight(context: &Context, name: &AgentName) -> Option<Preflight> {
-    let wrapper = pod_process::sibling("pod-wrapper")
-        .ok()
-        .filter(|one| one.arg0.is_none())?;
-    let mut command = std::process::Command::new(wrapper.path);
+/// Asks pod-wrapper about an agent. The error says why it cannot be started, or could not be asked about.
+pub(crate) fn preflight(context: &Context, name: &AgentName) -> Result<Preflight, String> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Said {
+        Found(Preflight),
+        Failed { error: String },
+    }
+    let wrapper = pod_process::sibling("pod-wrapper");
+    let wrapper = wrapper.map_err(|error| format!("pod-wrapper was not found: {error}"))?;
+    let mut command = std::process::Command::new(&wrapper.path);
+    if let Some(name) = wrapper.arg0 {
+        command.arg0(name);
+    }
     command
         .args(["--check", name.as_str(), "--home"])
         .arg(context.home().root())
         .stdin(std::process::Stdio::null())
         .stderr(std::process::Stdio::null());
-    let said = command.output().ok()?;
-    serde_json::from_slice(&said.stdout).ok()
+    let shown = wrapper.path.display();
+    let said = command
+        .output()
+        .map_err(|error| format!("`{shown}` cannot be started: {error}"))?;
+    match serde_json::from_slice(&said.stdout) {
+        Ok(Said::Found(found)) => Ok(found),
+        Ok(Said::Failed { error }) => Err(error),
+        Err(error) => Err(format!(
+            "`{shown} --check` gave no answer ({}): {error}",
+            said.status
+        )),
+    }
 }
 
 fn ls(context: &Context, json: bool) -> Ended {
@@ -284,19 +280,5 @@ mod tests {
                 .text()
                 .ends_with("hint: `command` runs any program\n")
         );
-    }
-
-    #[test]
-    fn a_program_is_looked_for() {
-        let mut definition = AgentDefinition::of_type(AgentType::Command);
-        assert!(
-            program(AgentType::Command, &definition)
-                .unwrap_err()
-                .contains("names no `binary`")
-        );
-        definition.binary = Some("sh".into());
-        assert!(program(AgentType::Command, &definition).is_ok());
-        definition.binary = Some("no-such-program".into());
-        assert!(program(AgentType::Command, &definition).is_err());
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use pod_adapters::{Finding, Machine, SessionPlan, WakeSpec, adapter};
 use pod_config::AgentStore;
-use pod_core::{AgentName, AgentType, HomeLayout, StartFailure, error_chain};
+use pod_core::{AgentName, HomeLayout, StartFailure, error_chain};
 use serde_json::{Value, json};
 
 use crate::prepare::{native, outer_environment, packaged_version, program};
@@ -53,7 +53,7 @@ fn look(home: &HomeLayout, name: &AgentName) -> Result<Value, String> {
     let findings = adapter.preflight(&Machine {
         root: nix::unistd::geteuid().is_root(),
         version: version.as_deref(),
-        node: runs_on_node(kind, &program).then(|| node_version(&env)).flatten(),
+        node: runs_on_node(&program).then(|| node_version(&env)).flatten(),
         is_set: &|name| env.get(name).is_some_and(|value| !value.is_empty()),
         has_file: &|file| user_home.is_some_and(|home| home.join(file).is_file()),
     });
@@ -65,10 +65,7 @@ fn look(home: &HomeLayout, name: &AgentName) -> Result<Value, String> {
 }
 
 /// Whether a program is a script that asks for `node`, whichever that is.
-fn runs_on_node(kind: AgentType, program: &Path) -> bool {
-    if !matches!(kind, AgentType::Pi | AgentType::Gemini) {
-        return false;
-    }
+fn runs_on_node(program: &Path) -> bool {
     let mut first = Vec::new();
     let read = std::fs::File::open(program).and_then(|file| file.take(128).read_to_end(&mut first));
     let line = first.split(|byte| *byte == b'\n').next().unwrap_or_default();

@@ -5,11 +5,12 @@ mod pods;
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use pod_core::{AgentName, PodRecord};
+use pod_config::AgentError;
+use pod_core::{AgentDefinition, AgentName, AgentType, PodRecord};
 use pod_registry::Listing;
 use serde::Serialize;
 
-use crate::agent::{Preflight, preflight, program};
+use crate::agent::{Preflight, preflight};
 use crate::args::Format;
 use crate::context::{Context, Podd};
 use crate::fault::{Ended, Exit};
@@ -185,67 +186,63 @@ fn configuration(context: &Context, records: &[PodRecord], checks: &mut Vec<Chec
     names.sort();
     names.dedup();
     for name in names {
-        let check = agent(&name, agents.get(&name));
-        match preflight(context, &name).filter(|_| check.ok) {
-            Some(found) => checks.extend(findings(&name, &check, found)),
-            None => checks.push(check),
+        match definition(&name, agents.get(&name)) {
+            Ok(kind) => checks.extend(agent(&name, kind, preflight(context, &name))),
+            Err(check) => checks.push(check),
         }
     }
 }
 
-/// What an agent whose program is there still lacks.
-fn findings(name: &AgentName, found: &Check, preflight: Preflight) -> Vec<Check> {
-    if preflight.findings.is_empty() {
-        let version = preflight.version.map(|version| format!(" ({version})"));
-        let kind = found.detail.split(',').next().unwrap_or_default();
-        let detail = format!("{kind}, {}{}", preflight.program, version.unwrap_or_default());
-        return vec![Check::good(&found.check, detail)];
-    }
-    let lacking = preflight.findings.into_iter();
-    lacking
-        .map(|finding| Check::bad(format!("agent {name}"), finding.what, finding.remedy))
-        .collect()
-}
-
-fn agent(
+/// The type of an agent, if it is defined and known.
+fn definition(
     name: &AgentName,
-    found: Result<Option<pod_core::AgentDefinition>, pod_config::AgentError>,
-) -> Check {
+    found: Result<Option<AgentDefinition>, AgentError>,
+) -> Result<AgentType, Check> {
     let check = format!("agent {name}");
-    let definition = match found {
-        Ok(Some(definition)) => definition,
-        Ok(None) => {
-            let hint = format!("podctl agent add {name} --type …");
-            return Check::bad(check, "pods name it, and nobody defined it", hint);
-        }
-        Err(error) => return Check::bad(check, error.to_string(), "correct agents.toml"),
-    };
-    let kind = match definition.agent_type() {
-        Ok(kind) => kind,
-        Err(error) => {
-            return Check::bad(
-                check,
-                error.to_string(),
-                format!("podctl agent add {name} --replace --type …"),
-            );
-        }
-    };
-    match program(kind, &definition) {
-        Ok(program) => Check::good(check, format!("{kind}, {}", program.to_string_lossy())),
+    let bad = |detail: String, hint: String| Err(Check::bad(&check, detail, hint));
+    match found {
+        Ok(Some(definition)) => definition.agent_type().or_else(|error| {
+            let hint = format!("podctl agent add {name} --replace --type …");
+            bad(error.to_string(), hint)
+        }),
+        Ok(None) => bad(
+            "pods name it, and nobody defined it".to_owned(),
+            format!("podctl agent add {name} --type …"),
+        ),
+        Err(error) => bad(error.to_string(), "correct agents.toml".to_owned()),
+    }
+}
+
+/// Whether an agent can be started, and what it lacks.
+fn agent(name: &AgentName, kind: AgentType, found: Result<Preflight, String>) -> Vec<Check> {
+    let check = format!("agent {name}");
+    let found = match found {
+        Ok(found) => found,
         Err(why) => {
             let hint = format!(
                 "install it where podd finds it, name it with `podctl agent add {name} --replace --type {kind} \
                  --binary PATH`, or set {}",
                 kind.binary_variable()
             );
-            Check::bad(check, why, hint)
+            return vec![Check::bad(check, why, hint)];
         }
+    };
+    if found.findings.is_empty() {
+        let version = found.version.map(|version| format!(" ({version})"));
+        let detail = format!("{}, {}{}", found.kind, found.program, version.unwrap_or_default());
+        return vec![Check::good(check, detail)];
     }
+    let lacking = found.findings.into_iter();
+    lacking
+        .map(|finding| Check::bad(check.clone(), finding.what, finding.remedy))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use pod_core::{AgentDefinition, AgentType, HomeLayout};
+    use pod_core::HomeLayout;
+
+    use crate::agent::Finding;
 
     use super::*;
 
@@ -274,15 +271,29 @@ mod tests {
     #[test]
     fn an_agent_is_good_only_if_it_can_run() {
         let name = AgentName::default_agent();
-        assert!(!agent(&name, Ok(None)).ok);
-        let mut definition = AgentDefinition::of_type(AgentType::Command);
-        definition.binary = Some("/bin/sh".into());
+        assert!(!definition(&name, Ok(None)).unwrap_err().ok);
+        let mut defined = AgentDefinition::of_type(AgentType::Command);
         assert_eq!(
-            agent(&name, Ok(Some(definition.clone()))).detail,
-            "command, /bin/sh"
+            definition(&name, Ok(Some(defined.clone()))).unwrap(),
+            AgentType::Command
         );
-        definition.kind = "cluade".into();
-        assert!(!agent(&name, Ok(Some(definition))).ok);
+        defined.kind = "cluade".into();
+        assert!(!definition(&name, Ok(Some(defined))).unwrap_err().ok);
+        let found = |findings| Preflight {
+            kind: "pi".into(),
+            program: "/bin/pi".into(),
+            version: Some("1.6.0".into()),
+            findings,
+        };
+        let good = agent(&name, AgentType::Pi, Ok(found(Vec::new())));
+        assert_eq!(good, [Check::good("agent default", "pi, /bin/pi (1.6.0)")]);
+        let lacking = Finding {
+            what: "no key".into(),
+            remedy: "set one".into(),
+        };
+        let bad = agent(&name, AgentType::Pi, Ok(found(vec![lacking])));
+        assert_eq!(bad, [Check::bad("agent default", "no key", "set one")]);
+        assert!(!agent(&name, AgentType::Pi, Err("it could not be asked".into()))[0].ok);
     }
 
     #[test]
