@@ -29,7 +29,7 @@ for name in "$@"; do
     echo "installing $name"
     mkdir -p "$target"
     # Moved into place when it is complete, so that an interrupted installation is none.
-    staged=$(mktemp -d "$target/.$name.XXXXXX")
+    staged=$(mktemp -d -p "$target")
     cp "$lists/$name/package.json" "$lists/$name/package-lock.json" "$staged/"
     npm ci --prefix "$staged" --ignore-scripts --omit=dev --no-fund --no-audit --loglevel=error
     rm -rf "$place"

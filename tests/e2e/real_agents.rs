@@ -238,6 +238,38 @@ fn unknown_session(agent: &RealAgent) {
     env.assert_nothing_lives("p");
 }
 
+fn overflow_at_warm_resume(agent: &RealAgent) {
+    let script = Script::of([
+        Reply::text("First thoughts.").bash("echo A-RESULT"),
+        Reply::stall(Stall::Hang(Moment::Mid)),
+    ]);
+    let (env, model) = pod(agent, script);
+    let mut wrapper = env.wrapper("p", &[]);
+    model.wait_for_request(2, LONG);
+    wrapper.kill9();
+    let handoff = env.pod_dir("p").join("docs/HANDOFF.md");
+    fs::write(&handoff, "status: rotating\n\nhalf of it is made\n").expect("it is written");
+    let refusals = std::iter::repeat_with(|| refused(Refusal::ContextTooLong));
+    model.then(refusals.take(12));
+    env.podctl(&["wake", "p", "--warm", "--wait"]);
+    assert_ended(&env, agent.cli(), "failed", Some("contextExhausted"));
+    let asked = model.requests().len();
+    model.then([
+        Reply::text("").handoff("done", "it is made"),
+        Reply::text("Handed off."),
+    ]);
+    env.podctl(&["wake", "p", "--wait"]).ok();
+    assert_ended(&env, agent.cli(), "done", None);
+    let told = model.requests()[asked].text();
+    assert!(
+        told.contains("Reach the goal.") && !told.contains("First thoughts."),
+        "{:?}: the session that overflowed is opened again",
+        agent.cli()
+    );
+    let kept = fs::read_to_string(env.wake_dir("p", 2).join("handoff.md")).expect("it is kept");
+    assert!(kept.contains("half of it is made"), "{kept}");
+}
+
 fn big_tool_output(agent: &RealAgent) {
     let script = Script::of([
         Reply::text("Much.").bash("head -c 5000000 /dev/zero | tr '\\0' x; echo"),
@@ -281,7 +313,7 @@ fn long_prompt(agent: &RealAgent) {
 /// A name, and what is done and seen.
 type Case = (&'static str, fn(&RealAgent));
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 15] = [
     ("plain answer", plain_answer),
     ("tool then answer", tool_then_answer),
     ("handoff by tool", handoff_by_tool),
@@ -294,6 +326,7 @@ const CASES: [Case; 14] = [
     ("children at a cancel", children_at_a_cancel),
     ("warm resume", warm_resume),
     ("unknown session", unknown_session),
+    ("overflow at warm resume", overflow_at_warm_resume),
     ("5 MB tool output", big_tool_output),
     ("3 MB prompt", long_prompt),
 ];
