@@ -1,10 +1,17 @@
-//! Tells whether documents and worktrees have moved.
+//! What a project holds and where its work stands: documents, worktree, repository, waves of subagents.
 //!
-//! A fingerprint is for comparing two moments of one place, and for nothing else: it is no content hash, it
-//! proves nothing about another machine, and where it could not be taken nobody may conclude that nothing
-//! changed.
+//! A fingerprint tells whether documents or a worktree have moved. It is for comparing two moments of one place, and
+//! for nothing else: it is no content hash, it proves nothing about another machine, and where it could not be taken
+//! nobody may conclude that nothing changed. A snapshot is the content itself, as a git tree.
 
+#![forbid(unsafe_code)]
+
+mod git;
+mod repository;
+mod saved;
+mod snapshot;
 mod tasks;
+mod wave;
 mod worktree;
 
 use std::fs::OpenOptions;
@@ -12,10 +19,28 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use pod_core::PodLayout;
+use pod_disk::{DiskError, Durability};
 use sha2::{Digest as _, Sha256};
 
-pub use tasks::all_ticked;
-pub use worktree::{Look, worktree_fingerprint};
+pub use git::{GitError, Look};
+pub use repository::Repository;
+pub use saved::Saving;
+pub use snapshot::Snapshot;
+pub use tasks::{all_ticked, open_tasks};
+pub use wave::{Dispatch, Drained, Found, Wave, WaveError, find_root};
+pub use worktree::worktree_fingerprint;
+
+/// Makes the directory of all that is ours in a project, which keeps itself out of git's sight, unless it stands.
+pub fn ensure_base(project: &Path) -> Result<(), DiskError> {
+    let base = Path::new(PodLayout::BASE);
+    pod_disk::create_dirs_below(project, base)?;
+    let ignore = base.join(".gitignore");
+    match pod_disk::stat_below(project, &ignore)? {
+        Some(_) => Ok(()),
+        None => pod_disk::replace_below(project, &ignore, b"*\n", Durability::Atomic),
+    }
+}
 
 /// How much of a document counts.
 const DOCUMENT_LIMIT: u64 = 16 << 20;

@@ -4,31 +4,21 @@ use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
-
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 
 use pod_core::PodLayout;
 use sha2::{Digest as _, Sha256};
 
 use crate::Fingerprint;
+use crate::git::{Git, GitError, Look};
 
 /// A tree with more entries than that is not walked to its end, and so tells nothing.
 const WALK_LIMIT: usize = 200_000;
 
-/// How a fingerprint is taken.
-#[derive(Debug, Clone)]
-pub struct Look {
-    /// A look that takes longer tells nothing: a filter of the repository may never end, nor a dead mount.
-    pub limit: Duration,
-    /// A variable for git's environment, by which whatever it starts is known as the wake-up's.
-    pub mark: Option<(String, String)>,
-}
+/// Git keeps the limit itself; what hangs beyond it is a dead mount.
+const BEYOND_GIT: Duration = Duration::from_millis(500);
 
 /// The fingerprint of a project: by git where it is a repository, else by names, sizes and times.
 ///
@@ -36,77 +26,37 @@ pub struct Look {
 /// stays as it is. It may run filters that the repository configures; they are ended with it.
 pub fn worktree_fingerprint(project: &Path, look: &Look) -> Option<Fingerprint> {
     let (done, wait) = mpsc::channel();
-    let running = Arc::new(Mutex::new(None));
-    let (project, mark, git) = (project.to_owned(), look.mark.clone(), Arc::clone(&running));
+    let limit = look.limit + BEYOND_GIT;
+    let (project, look) = (project.to_owned(), look.clone());
     std::thread::spawn(move || {
-        let found = by_git(&project, mark.as_ref(), &git).unwrap_or_else(|| by_walk(&project));
+        let found = by_git(&project, &look).unwrap_or_else(|| by_walk(&project));
         // Nobody waits any more once the limit is over.
         let _sent = done.send(found);
     });
-    let found = wait.recv_timeout(look.limit).ok();
-    if found.is_none()
-        && let Some(group) = running.lock().ok().and_then(|mut group| group.take())
-    {
-        // The thread reaps it; a group that has gone meanwhile has no number to meet anybody else by yet.
-        let _killed = killpg(group, Signal::SIGKILL);
-    }
-    found.flatten()
+    wait.recv_timeout(limit).ok().flatten()
 }
 
 /// `None` if git is not there or the project is no repository; `Some(None)` if git failed otherwise.
-fn by_git(
-    project: &Path,
-    mark: Option<&(String, String)>,
-    running: &Mutex<Option<Pid>>,
-) -> Option<Option<Fingerprint>> {
+fn by_git(project: &Path, look: &Look) -> Option<Option<Fingerprint>> {
     // Starting git only to hear that there is no repository costs more than the walk.
     let top = top_of(project)?;
-    let mut command = Command::new("git");
-    command
-        .args([
-            "-c",
-            "core.fsmonitor=false",
-            "status",
-            "--porcelain=v2",
-            "--branch",
-            "-z",
-        ])
-        .args([
-            "--untracked-files=all",
-            "--no-renames",
-            "--ignore-submodules=none",
-            "--",
-            ".",
-        ])
-        .current_dir(project)
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .env_remove("GIT_DIR")
-        .env_remove("GIT_WORK_TREE")
-        .env_remove("GIT_INDEX_FILE")
-        .envs(mark.map(|(name, value)| (name, value)))
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    let child = command.spawn().ok()?;
-    if let Ok(mut group) = running.lock() {
-        *group = i32::try_from(child.id()).ok().map(Pid::from_raw);
-    }
-    let output = child.wait_with_output().ok()?;
-    if let Ok(mut group) = running.lock() {
-        *group = None;
-    }
-    match output.status.code() {
-        Some(0) => {}
-        Some(128) => return None,
-        Some(_) | None => return Some(None),
-    }
+    let args = [
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "-z",
+        "--untracked-files=all",
+        "--no-renames",
+    ];
+    let more = ["--ignore-submodules=none", "--", "."];
+    let output = match Git::new(project, look).run(args.iter().chain(&more)) {
+        Ok(output) => output,
+        Err(GitError::Start(_)) => return None,
+        Err(error) if error.code() == Some(128) => return None,
+        Err(_) => return Some(None),
+    };
     let mut hasher = Sha256::new();
-    for entry in output
-        .stdout
-        .split(|byte| *byte == 0)
-        .filter(|entry| !entry.is_empty())
-    {
+    for entry in output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
         hasher.update(entry);
         hasher.update([0]);
         // The listing says that a path differs; what it is now is in its size and times.
@@ -173,6 +123,8 @@ fn by_walk(project: &Path) -> Option<Fingerprint> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     fn git(dir: &Path, args: &[&str]) {

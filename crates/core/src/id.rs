@@ -9,24 +9,47 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// The name has a character, a length or a beginning that no id may have.
-    #[error("`{shown}` is not an id: ids match [a-z0-9][a-z0-9-]{{0,62}}")]
+    #[error("`{shown}` is not an id: ids match {pattern}")]
     Malformed {
         /// The name, with control characters escaped.
         shown: String,
+        /// What would match, as a regular expression.
+        pattern: &'static str,
     },
     /// The name belongs to a directory that stands beside the pods.
     #[error("`{0}` is reserved and names no pod")]
     Reserved(&'static str),
 }
 
-fn well_formed(name: &str) -> bool {
-    let bytes = name.as_bytes();
-    let plain = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    (1..=63).contains(&bytes.len()) && plain(&bytes[0]) && bytes.iter().all(|b| plain(b) || *b == b'-')
+/// What a kind of name looks like.
+struct Rule {
+    pattern: &'static str,
+    matches: fn(&[u8]) -> bool,
+    reserved: Option<&'static str>,
 }
 
+/// Names of pods and agents.
+const LOWER: Rule = Rule {
+    pattern: "[a-z0-9][a-z0-9-]{0,62}",
+    matches: |bytes| {
+        let plain = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        (1..=63).contains(&bytes.len()) && plain(&bytes[0]) && bytes.iter().all(|b| plain(b) || *b == b'-')
+    },
+    reserved: None,
+};
+
+/// Names of waves and subagents, which others choose.
+const WORD: Rule = Rule {
+    pattern: "[A-Za-z0-9_-]{1,64}",
+    matches: |bytes| {
+        let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+        (1..=64).contains(&bytes.len()) && bytes.iter().all(plain)
+    },
+    reserved: None,
+};
+
 macro_rules! name_type {
-    ($(#[$doc:meta])* $name:ident, $reserved:expr) => {
+    ($(#[$doc:meta])* $name:ident, $rule:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -43,10 +66,11 @@ macro_rules! name_type {
             type Err = IdError;
 
             fn from_str(name: &str) -> Result<Self, IdError> {
-                if !well_formed(name) {
-                    return Err(IdError::Malformed { shown: crate::quoted(name, 80) });
+                let Rule { pattern, matches, reserved } = $rule;
+                if !matches(name.as_bytes()) {
+                    return Err(IdError::Malformed { shown: crate::quoted(name, 80), pattern });
                 }
-                match $reserved {
+                match reserved {
                     Some(word) if word == name => Err(IdError::Reserved(word)),
                     _ => Ok(Self(name.to_owned())),
                 }
@@ -78,12 +102,25 @@ macro_rules! name_type {
 name_type!(
     /// The name of a pod. It is checked once, here, and may then become a path.
     PodId,
-    Some(crate::WAVES)
+    Rule {
+        reserved: Some(crate::WAVES),
+        ..LOWER
+    }
 );
 name_type!(
     /// The name of an agent definition.
     AgentName,
-    None::<&'static str>
+    LOWER
+);
+name_type!(
+    /// The name of a wave: subagents that were dispatched together. It becomes a path.
+    WaveId,
+    WORD
+);
+name_type!(
+    /// The name of a subagent within its wave. It becomes a path.
+    SubId,
+    WORD
 );
 
 impl AgentName {
@@ -153,6 +190,12 @@ mod tests {
             assert!(bad.parse::<PodId>().is_err(), "{bad}");
         }
         assert!("waves".parse::<AgentName>().is_ok());
+        for good in ["1", "A-0_x", "-", &"a".repeat(64)] {
+            assert!(good.parse::<WaveId>().is_ok(), "{good}");
+        }
+        for bad in ["", ".", "a.b", "a/b", "é", "a\n", &"a".repeat(65)] {
+            assert!(bad.parse::<SubId>().is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::PodId;
+use crate::{PodId, SubId, WaveId};
 
 /// The directory beside the pods of a project that belongs to no pod.
 pub const WAVES: &str = "waves";
@@ -91,6 +91,58 @@ impl HomeLayout {
     /// The identity of the one podd.
     pub fn podd_identity(&self) -> PathBuf {
         self.root.join("podd.json")
+    }
+}
+
+/// The places of one wave in its project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaveLayout {
+    dir: PathBuf,
+}
+
+impl WaveLayout {
+    /// The places of `wave` relative to a project.
+    pub fn new(wave: &WaveId) -> Self {
+        let dir = Path::new(PodLayout::BASE)
+            .join(WAVES)
+            .join(format!("wave-{wave}"));
+        Self { dir }
+    }
+
+    /// The wave's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The wave's completions.
+    pub fn state(&self) -> PathBuf {
+        self.dir.join("STATE.md")
+    }
+
+    /// What guards the wave's completions.
+    pub fn state_lock(&self) -> PathBuf {
+        self.dir.join(".STATE.lock")
+    }
+
+    /// A subagent's checkpoint.
+    pub fn checkpoint(&self, sub: &SubId) -> PathBuf {
+        self.dir.join(format!("subagent-{sub}.checkpoint.json"))
+    }
+
+    /// A subagent's dispatch.
+    pub fn dispatch(&self, sub: &SubId) -> PathBuf {
+        self.dir.join(format!("subagent-{sub}.dispatch.json"))
+    }
+
+    /// What guards a subagent's files.
+    pub fn lock(&self, sub: &SubId) -> PathBuf {
+        self.dir.join(format!(".subagent-{sub}.lock"))
+    }
+
+    /// The subagent whose checkpoint or dispatch a file name says it is.
+    pub fn sub_of(name: &str, kind: &str) -> Option<SubId> {
+        let rest = name.strip_prefix("subagent-")?;
+        rest.strip_suffix(kind)?.parse().ok()
     }
 }
 
@@ -205,6 +257,31 @@ impl PodLayout {
     /// The lock that is held for the whole of a wake-up.
     pub fn wake_lock(&self) -> PathBuf {
         self.root.join("wake.lock")
+    }
+
+    /// What wake-ups left for those behind them, beside the documents.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.root.join("checkpoints")
+    }
+
+    /// The continuation checkpoints by wake-up.
+    pub fn checkpoint_runs(&self) -> PathBuf {
+        self.checkpoints().join("runs")
+    }
+
+    /// One wake-up's continuation checkpoint.
+    pub fn checkpoint(&self, n: u32) -> PathBuf {
+        self.checkpoint_runs().join(format!("{n}.md"))
+    }
+
+    /// The newest continuation checkpoint.
+    pub fn latest_checkpoint(&self) -> PathBuf {
+        self.checkpoints().join("latest.md")
+    }
+
+    /// Our own git index of the project.
+    pub fn git_index(&self) -> PathBuf {
+        self.root.join("git-index")
     }
 
     /// Messages for the next prompt.

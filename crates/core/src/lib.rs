@@ -8,6 +8,7 @@ mod adjudicate;
 mod agent;
 mod backoff;
 mod budget;
+mod checkpoint;
 mod evidence;
 mod handoff;
 mod id;
@@ -19,10 +20,13 @@ mod plan;
 mod policy;
 mod record;
 mod result;
+mod retention;
 mod review;
+mod saved;
 mod text;
 mod time;
 mod units;
+mod wave;
 mod world;
 
 pub use account::{AccountHold, AccountLimits, AccountName};
@@ -30,13 +34,17 @@ pub use adjudicate::{Adjudication, adjudicate};
 pub use agent::{AgentDefinition, AgentType, UnknownAgentType};
 pub use backoff::{backoff, jittered};
 pub use budget::{BudgetLine, budget_exhausted};
+pub use checkpoint::{
+    Checkpoint, CheckpointKind, Commit, Facts, QUOTE_LIMIT, is_complete, own_words, quote_checkpoint,
+    split_front_matter, yaml_scalar,
+};
 pub use evidence::{
     ErrorClass, EventFacts, Evidence, ExitFacts, ExitStatus, FinalError, KilledBy, StartFailure, Stop,
     Terminal,
 };
 pub use handoff::{Declaration, HEAD_LIMIT, HandoffHead, parse_handoff};
-pub use id::{AgentName, IdError, PodId, Token};
-pub use layout::{HomeLayout, PodLayout, WAVES};
+pub use id::{AgentName, IdError, PodId, SubId, Token, WaveId};
+pub use layout::{HomeLayout, PodLayout, WAVES, WaveLayout};
 pub use lifecycle::{CancelEffect, Fence, Refusal, Settlement};
 pub use limit::reset_from_text;
 pub use outcome::{FailReason, KillCause, LostReason, Outcome, ParkCode, Verdict};
@@ -47,8 +55,14 @@ pub use record::{
     PodRecord, PodState, Progress, RateLimit, SCHEMA_VERSION, Survivor, Usage, WakeUpEntry,
 };
 pub use result::{AgentFile, SessionRecord, Tail, WakeResult, WrapperFile};
+pub use retention::{Kept, LOOK_AGAIN, forgettable, in_use};
 pub use review::{Review, WakeMode, next_mode, review, streak};
+pub use saved::{SavedWork, leaves_unsaved_work, saved_ref, saved_refs};
 pub use text::{error_chain, escape_into, escaped, quoted};
 pub use time::{Timestamp, ago};
 pub use units::{ByteSize, Span, UnitError};
+pub use wave::{
+    BranchCheck, ClaimedCommit, CommitFacts, Expected, JudgeVerdict, Judgement, RUNNING_FOR, Report,
+    SubCheckpoint, SubCheckpointError, SubState, SubView, brief, judge, sub_state,
+};
 pub use world::{Liveness, PodView, ProjectView, Pulse, Room, World, WrapperView};

@@ -99,7 +99,7 @@ fn more_is_woken_in_the_same_pass() {
         only(view("p", with_outcomes(&[Judged::More]))),
         Action::Wake(WakeMode::Cold)
     );
-    let lost = with_outcomes(&[Judged::Lost(crate::LostReason::WrapperDied)]);
+    let lost = with_outcomes(&[Judged::Lost(LostReason::WrapperDied)]);
     assert_eq!(only(view("p", lost)), Action::Wake(WakeMode::Warm));
 }
 
@@ -283,7 +283,7 @@ fn any_record() -> impl Strategy<Value = PodRecord> {
         prop_oneof![
             Just(Judged::More),
             prop::sample::select(FailReason::ALL).prop_map(Judged::Failed),
-            prop::sample::select(crate::LostReason::ALL).prop_map(Judged::Lost)
+            prop::sample::select(LostReason::ALL).prop_map(Judged::Lost)
         ],
         0..5,
     );

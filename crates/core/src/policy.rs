@@ -240,6 +240,8 @@ policy! {{
     keep_wake_ups "keepWakeUps": u32 = "100", at_least_one;
     /// How long wake-up directories are kept
     keep_for "keepFor": Span = "90d", positive;
+    /// Files above it are left out where unsaved work is kept
+    save_file_limit "saveFileLimit": ByteSize = "10MiB", any;
     /// The wait for a limit whose end is unknown
     limit_default "limitDefault": Span = "15m", positive;
 }

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::outcome::words;
 use crate::{
-    AgentName, ExitStatus, KillCause, KilledBy, ParkCode, PodId, PolicyOverrides, Timestamp, Token, Verdict,
+    AgentName, ExitStatus, KillCause, KilledBy, ParkCode, PodId, PolicyOverrides, SavedWork, Timestamp,
+    Token, Verdict,
 };
 
 /// The version of every JSON file that this build writes and reads.
@@ -303,6 +304,9 @@ pub struct WakeUpEntry {
     /// What a `more` moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+    /// Where its uncommitted work was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_work: Option<SavedWork>,
     /// Keys of another version.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
@@ -328,6 +332,7 @@ impl WakeUpEntry {
             rate_limit: None,
             survivors: Vec::new(),
             progress: None,
+            saved_work: None,
             extra: Map::new(),
         }
     }

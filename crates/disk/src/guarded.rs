@@ -187,7 +187,7 @@ fn open(base: &Path, rel: &Path, kind: OpenKind) -> io::Result<File> {
 }
 
 /// Opens the directory that holds the last component, and returns that component.
-fn parent_of(base: &Path, rel: &Path) -> io::Result<(OwnedFd, Option<OsString>)> {
+pub(crate) fn parent_of(base: &Path, rel: &Path) -> io::Result<(OwnedFd, Option<OsString>)> {
     let mut names = components(rel)?;
     let last = names.pop().map(OsStr::to_owned);
     let mut at = open_base(base)?;

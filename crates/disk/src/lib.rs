@@ -10,6 +10,7 @@ mod guarded;
 mod lock;
 mod replace;
 mod space;
+mod tree;
 
 pub use error::{DiskError, shown};
 pub use guarded::{
@@ -19,3 +20,4 @@ pub use guarded::{
 pub use lock::{FileLock, Holder, LockError, LockMode};
 pub use replace::{create_dirs, move_durably, remove_durably, replace, replace_durably};
 pub use space::free_space;
+pub use tree::{list_below, lock_below, remove_tree_below};

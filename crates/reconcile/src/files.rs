@@ -94,13 +94,7 @@ impl PodFiles {
 
     /// Makes the directory of all the project's pods, which keeps itself out of git's sight, unless it stands.
     pub fn ensure_base(&self) -> Result<(), DiskError> {
-        let base = self.layout.base();
-        self.create_dirs(&base)?;
-        let ignore = base.join(".gitignore");
-        match self.stat(&ignore)? {
-            Some(_) => Ok(()),
-            None => self.write(&ignore, b"*\n", Durability::Atomic),
-        }
+        pod_checkpoints::ensure_base(self.layout.project())
     }
 
     /// Opens a file.

@@ -1,0 +1,62 @@
+//! Keeps work that nobody committed.
+
+use std::path::Path;
+
+use pod_core::{ByteSize, PodId, SavedWork, saved_ref};
+
+use crate::git::GitError;
+use crate::repository::Repository;
+
+/// What became of the uncommitted work of a wake-up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Saving {
+    /// There was none, but for these paths, which were left out.
+    Nothing {
+        /// Shown harmlessly.
+        left_out: Vec<String>,
+    },
+    /// It is a commit.
+    Saved(SavedWork),
+}
+
+impl Repository {
+    /// Keeps what differs from HEAD in the project as a commit at `refs/agents-pod/<podId>/<n>`.
+    ///
+    /// Index, HEAD, stash and files of the user stay as they are, and no hook runs. Only the wake-up's own lock
+    /// keeps two of these apart: `index` is used by one at a time.
+    pub fn save_work(&self, pod: &PodId, n: u32, index: &Path, limit: ByteSize) -> Result<Saving, GitError> {
+        let snapshot = self.snapshot(index, limit)?;
+        let unchanged = match &self.head {
+            Some(head) => head.tree == snapshot.tree,
+            None => self.git.line(["hash-object", "-t", "tree", "/dev/null"])? == snapshot.tree,
+        };
+        if unchanged {
+            return Ok(Saving::Nothing {
+                left_out: snapshot.left_out,
+            });
+        }
+        let mut message = format!(
+            "Unsaved work of wake-up {n} of pod {pod}\n\nKept by agents-pod when the wake-up was cut off.\n"
+        );
+        if !snapshot.left_out.is_empty() {
+            message.push_str(&format!("Left out:\n  {}\n", snapshot.left_out.join("\n  ")));
+        }
+        let mut args = vec!["commit-tree", "--no-gpg-sign", &snapshot.tree];
+        if let Some(head) = &self.head {
+            args.extend(["-p", &head.commit]);
+        }
+        let commit = self.git.feed(args, message.into_bytes())?;
+        let commit = String::from_utf8_lossy(&commit).trim().to_owned();
+        let name = saved_ref(pod, n);
+        self.git.run(["update-ref", "--no-deref", &name, &commit])?;
+        Ok(Saving::Saved(SavedWork::Kept {
+            name,
+            commit,
+            left_out: snapshot.left_out,
+        }))
+    }
+}
+
+#[cfg(test)]
+#[path = "saved_tests.rs"]
+mod tests;

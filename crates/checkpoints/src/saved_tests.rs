@@ -1,0 +1,272 @@
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Command;
+use std::time::Duration;
+
+use super::*;
+use crate::Look;
+
+struct Repo {
+    dir: tempfile::TempDir,
+}
+
+impl Repo {
+    /// A repository with a commit, and hooks that would leave a trace.
+    fn new() -> Self {
+        let repo = Self::unborn();
+        repo.write("tracked", "one\n");
+        repo.write("gone", "one\n");
+        repo.write("hidden", "one\n");
+        repo.write("dir/file", "one\n");
+        repo.write(".gitignore", "*.log\n");
+        repo.git(&["add", "."]);
+        repo.git(&["commit", "-qm", "one"]);
+        for hook in [
+            "post-index-change",
+            "reference-transaction",
+            "post-commit",
+            "pre-commit",
+        ] {
+            let file = repo.path().join(".git/hooks").join(hook);
+            fs::write(&file, "#!/bin/sh\necho ran >> .git/hook-ran\n").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        repo
+    }
+
+    fn unborn() -> Self {
+        let repo = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        repo.git(&["init", "-q", "-b", "main"]);
+        repo
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let file = self.path().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        let done = Command::new("git")
+            .args([
+                "-c",
+                "user.name=t",
+                "-c",
+                "user.email=t@example.org",
+                "-c",
+                "core.hooksPath=/dev/null",
+            ])
+            .args(args)
+            .current_dir(self.path())
+            .output()
+            .unwrap();
+        assert!(
+            done.status.success(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+        String::from_utf8_lossy(&done.stdout).trim_end().to_owned()
+    }
+
+    fn save_in(&self, project: &Path, n: u32) -> Saving {
+        let look = Look {
+            limit: Duration::from_secs(60),
+            mark: None,
+        };
+        let repository = Repository::find(project, &look)
+            .unwrap()
+            .expect("it is a repository");
+        let index = self.path().join(".agents-pod/git-index");
+        crate::ensure_base(self.path()).unwrap();
+        repository
+            .save_work(&"p".parse().unwrap(), n, &index, ByteSize(1024))
+            .unwrap()
+    }
+
+    fn save(&self, n: u32) -> Saving {
+        self.save_in(self.path(), n)
+    }
+
+    /// What the ref of wake-up `n` holds, by name.
+    fn kept(&self, n: u32) -> Vec<String> {
+        let names = self.git(&["ls-tree", "-r", "--name-only", &format!("refs/agents-pod/p/{n}")]);
+        names.lines().map(str::to_owned).collect()
+    }
+
+    fn content(&self, n: u32, name: &str) -> String {
+        self.git(&["cat-file", "blob", &format!("refs/agents-pod/p/{n}:{name}")])
+    }
+}
+
+fn left_out(saving: &Saving) -> Vec<String> {
+    match saving {
+        Saving::Nothing { left_out } | Saving::Saved(SavedWork::Kept { left_out, .. }) => left_out.clone(),
+        Saving::Saved(SavedWork::Failed { error }) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn every_edit_is_kept_and_nothing_of_the_users_is_touched() {
+    let repo = Repo::new();
+    repo.git(&["update-index", "--skip-worktree", "hidden"]);
+    repo.write("stashed", "x");
+    repo.git(&["stash", "-qu"]);
+    repo.write("hidden", "edited behind a bit\n");
+    repo.write("tracked", "two\n");
+    fs::remove_file(repo.path().join("gone")).unwrap();
+    fs::remove_dir_all(repo.path().join("dir")).unwrap();
+    repo.write("dir", "a file now\n");
+    repo.write("new/deep é\n", "new\n");
+    repo.write("noise.log", "ignored\n");
+    repo.write("forced.log", "tracked by the user\n");
+    repo.git(&["add", "-f", "forced.log"]);
+    fs::write(repo.path().join(OsStr::from_bytes(b"bad\xff")), "x").unwrap();
+    symlink("/etc/passwd", repo.path().join("link")).unwrap();
+    repo.write("tool", "#!/bin/sh\n");
+    fs::set_permissions(repo.path().join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+    let state = || {
+        let files = [
+            "index",
+            "HEAD",
+            "refs/heads/main",
+            "refs/stash",
+            "logs/refs/stash",
+        ];
+        files.map(|name| fs::read(repo.path().join(".git").join(name)).unwrap())
+    };
+    let (before, status) = (state(), repo.git(&["status", "--porcelain"]));
+    let saving = repo.save(3);
+    assert_eq!(before, state());
+    assert!(!repo.path().join(".git/hook-ran").exists(), "a hook ran");
+    assert_eq!(status, repo.git(&["status", "--porcelain"]));
+    assert!(left_out(&saving).is_empty(), "{saving:?}");
+    assert_eq!(repo.content(3, "tracked"), "two");
+    assert_eq!(repo.content(3, "hidden"), "edited behind a bit");
+    assert_eq!(repo.content(3, "dir"), "a file now");
+    assert_eq!(repo.content(3, "link"), "/etc/passwd");
+    assert_eq!(repo.content(3, "forced.log"), "tracked by the user");
+    let kept = repo.kept(3);
+    assert!(
+        !kept.iter().any(|name| name == "gone" || name == "noise.log"),
+        "{kept:?}"
+    );
+    assert!(kept.iter().any(|name| name.contains("deep")) && kept.iter().any(|name| name.contains("377")));
+    let modes = repo.git(&["ls-tree", "refs/agents-pod/p/3", "tool", "link"]);
+    assert!(modes.contains("100755") && modes.contains("120000"), "{modes}");
+    let parent = repo.git(&["rev-parse", "refs/agents-pod/p/3^"]);
+    assert_eq!(parent, repo.git(&["rev-parse", "HEAD"]));
+    let by = repo.git(&["log", "-1", "--format=%an <%ae>", "refs/agents-pod/p/3"]);
+    assert_eq!(by, "agents-pod <agents-pod@localhost>");
+}
+
+#[test]
+fn what_is_too_large_or_a_repository_of_its_own_is_left_out_by_name() {
+    let repo = Repo::new();
+    repo.write("big", &"x".repeat(1025));
+    repo.write("just", &"x".repeat(1024));
+    repo.write("tracked", &"y".repeat(2000));
+    repo.write("nested/file", "x");
+    let nested = repo.path().join("nested");
+    let made = Command::new("git")
+        .args(["init", "-q"])
+        .current_dir(&nested)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let saving = repo.save(1);
+    assert_eq!(left_out(&saving), ["big", "nested/", "tracked"]);
+    assert_eq!(repo.content(1, "just").len(), 1024);
+    assert_eq!(repo.content(1, "tracked"), "one", "it stays as HEAD has it");
+    let message = repo.git(&["log", "-1", "--format=%B", "refs/agents-pod/p/1"]);
+    assert!(
+        message.contains("Left out:\n  big\n  nested/\n  tracked"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_clean_tree_makes_no_ref_and_an_index_of_ours_follows_head() {
+    let repo = Repo::new();
+    assert_eq!(repo.save(1), Saving::Nothing { left_out: vec![] });
+    repo.write("tracked", "two\n");
+    assert!(matches!(repo.save(2), Saving::Saved(_)));
+    repo.git(&["commit", "-qam", "two"]);
+    assert_eq!(repo.save(3), Saving::Nothing { left_out: vec![] });
+    repo.git(&["reset", "-q", "--hard", "HEAD^"]);
+    repo.write("more", "x");
+    assert!(matches!(repo.save(4), Saving::Saved(_)));
+    assert_eq!(repo.content(4, "tracked"), "one");
+    assert_eq!(
+        repo.git(&["for-each-ref", "--format=%(refname)", "refs/agents-pod/"])
+            .lines()
+            .count(),
+        2
+    );
+    // A torn index of ours is nothing but a lost memory, and a lock that a killed git left is nobody's.
+    fs::write(repo.path().join(".agents-pod/git-index"), "torn").unwrap();
+    fs::write(repo.path().join(".agents-pod/git-index.lock"), "").unwrap();
+    assert!(matches!(repo.save(5), Saving::Saved(_)));
+    assert_eq!(repo.kept(5), repo.kept(4));
+}
+
+#[test]
+fn a_repository_without_a_commit_and_a_project_below_the_top() {
+    let repo = Repo::unborn();
+    assert_eq!(repo.save(1), Saving::Nothing { left_out: vec![] });
+    repo.write("first", "x\n");
+    assert!(matches!(repo.save(2), Saving::Saved(_)));
+    assert_eq!(repo.kept(2), ["first"]);
+    let repo = Repo::new();
+    repo.write("tracked", "outside\n");
+    repo.write("dir/file", "inside\n");
+    repo.write("dir/new", "inside\n");
+    assert!(matches!(
+        repo.save_in(&repo.path().join("dir"), 1),
+        Saving::Saved(_)
+    ));
+    assert_eq!(
+        repo.content(1, "tracked"),
+        "one",
+        "what lies outside the project is not its work"
+    );
+    assert_eq!(repo.content(1, "dir/file"), "inside");
+    assert!(repo.kept(1).contains(&"dir/new".to_owned()));
+}
+
+#[test]
+fn a_submodule_is_named_and_its_commit_kept() {
+    let (repo, other) = (Repo::new(), Repo::new());
+    let url = other.path().to_str().unwrap();
+    repo.git(&[
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "add",
+        "-q",
+        url,
+        "sub",
+    ]);
+    repo.git(&["commit", "-qm", "with a submodule"]);
+    repo.write("sub/tracked", "edited within\n");
+    assert_eq!(left_out(&repo.save(1)), ["sub"]);
+}
+
+#[test]
+fn what_is_no_repository_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let look = Look {
+        limit: Duration::from_secs(60),
+        mark: None,
+    };
+    assert!(Repository::find(dir.path(), &look).unwrap().is_none());
+    fs::write(dir.path().join(".git"), "gitdir: /no/such/place\n").unwrap();
+    assert!(matches!(Repository::find(dir.path(), &look), Ok(None)));
+}

@@ -1,0 +1,198 @@
+//! A worktree as a git tree, made with an index of our own.
+//!
+//! The user's index is not even copied: its skip-worktree and assume-unchanged bits hide edits. Ours is kept between
+//! snapshots, so that an unchanged file is not read again.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+
+use pod_core::ByteSize;
+use rustix::fs::{Access, AtFlags};
+
+use crate::git::{Git, GitError};
+use crate::repository::Repository;
+
+/// The content of a project's tracked and untracked files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The tree. Outside the project it is that of HEAD.
+    pub tree: String,
+    /// Paths that differ from HEAD and are not in it as they are, shown harmlessly.
+    pub left_out: Vec<String>,
+}
+
+/// One entry of git's status.
+enum Changed<'a> {
+    /// A path whose content is not what our index has.
+    Path(&'a [u8]),
+    /// A repository within the repository, whose own edits git does not keep.
+    Nested(&'a [u8]),
+}
+
+impl Repository {
+    /// Takes a snapshot with the index at `index`, which is made if it is missing and nobody else may use meanwhile.
+    ///
+    /// Files over `limit` are left out, as are those that cannot be read.
+    pub fn snapshot(&self, index: &Path, limit: ByteSize) -> Result<Snapshot, GitError> {
+        // Whoever held the lock is dead: the index is ours alone.
+        remove(&index.with_extension("lock"));
+        match self.try_snapshot(index, limit) {
+            Err(GitError::Failed { .. }) if index.exists() => {
+                // Perhaps our index is torn. It is nothing but a memory.
+                forget(index);
+                self.try_snapshot(index, limit)
+            }
+            taken => taken,
+        }
+    }
+
+    fn try_snapshot(&self, index: &Path, limit: ByteSize) -> Result<Snapshot, GitError> {
+        let git = self.git.with_index(index);
+        self.follow_head(&git, index)?;
+        let args = [
+            "status",
+            "--porcelain=v2",
+            "-z",
+            "--untracked-files=all",
+            "--no-renames",
+        ];
+        let more = ["--ignore-submodules=none", "--"];
+        let args = args.iter().chain(&more).map(OsString::from);
+        let status = git.run(args.chain([self.pathspec()]))?;
+        let mut left_out = BTreeSet::new();
+        let mut paths = Vec::new();
+        let added = self.added_by_user()?;
+        let changed = status.split(|byte| *byte == 0).filter_map(changed);
+        let added = added
+            .split(|byte| *byte == 0)
+            .filter(|path| !path.is_empty())
+            .map(Changed::Path);
+        for one in changed.chain(added) {
+            match one {
+                Changed::Nested(path) => {
+                    left_out.insert(shown(path));
+                }
+                Changed::Path(path) if self.fits(path, limit) => {
+                    paths.extend_from_slice(path);
+                    paths.push(0);
+                }
+                Changed::Path(path) => {
+                    left_out.insert(shown(path));
+                }
+            }
+        }
+        if !paths.is_empty() {
+            git.feed(
+                ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"],
+                paths,
+            )?;
+        }
+        Ok(Snapshot {
+            // Objects that a partial clone has not fetched are nobody's edits.
+            tree: git.line(["write-tree", "--missing-ok"])?,
+            left_out: left_out.into_iter().collect(),
+        })
+    }
+
+    /// Lets our index start from HEAD, unless it did so the last time. Files that are as they were keep what is
+    /// known of them: git-read-tree(1), single tree merge.
+    fn follow_head(&self, git: &Git, index: &Path) -> Result<(), GitError> {
+        let base = base_of(index);
+        let Some(head) = &self.head else {
+            return Ok(());
+        };
+        let known = fs::read_to_string(&base).is_ok_and(|known| known == head.tree);
+        if index.exists() && known {
+            return Ok(());
+        }
+        if index.exists() {
+            git.run(["read-tree", "-m", &head.tree])?;
+        } else {
+            git.run(["read-tree", &head.tree])?;
+        }
+        // Not knowing costs a read-tree.
+        let _written = fs::write(&base, &head.tree);
+        Ok(())
+    }
+
+    /// What the user has added and not committed: an ignored file among it is tracked all the same.
+    fn added_by_user(&self) -> Result<Vec<u8>, GitError> {
+        let args: &[&str] = match &self.head {
+            Some(_) => &[
+                "diff-index",
+                "--cached",
+                "--diff-filter=A",
+                "--name-only",
+                "--no-renames",
+                "-z",
+                "HEAD",
+                "--",
+            ],
+            None => &["ls-files", "-z", "--"],
+        };
+        self.git
+            .run(args.iter().map(OsString::from).chain([self.pathspec()]))
+    }
+
+    /// Whether a path can be kept: a file of that size at most, a symlink, or one that is gone.
+    fn fits(&self, path: &[u8], limit: ByteSize) -> bool {
+        let place = self.top.join(OsStr::from_bytes(path));
+        match fs::symlink_metadata(&place) {
+            Ok(found) if found.is_file() => found.len() <= limit.0 && readable(&place),
+            Ok(found) => found.is_symlink() || (found.is_dir() && place.join(".git").exists()),
+            Err(error) => matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ),
+        }
+    }
+}
+
+fn readable(place: &Path) -> bool {
+    rustix::fs::accessat(rustix::fs::CWD, place, Access::READ_OK, AtFlags::empty()).is_ok()
+}
+
+/// The tree that an index started from stands beside it.
+fn base_of(index: &Path) -> std::path::PathBuf {
+    index.with_extension("base")
+}
+
+fn forget(index: &Path) {
+    remove(index);
+    remove(&base_of(index));
+}
+
+fn remove(file: &Path) {
+    // One that stays shows at the next step.
+    let _removed = fs::remove_file(file);
+}
+
+/// Reads a line of `git status --porcelain=v2`: git-status(1). The second letter of `XY` compares the worktree with
+/// the index.
+fn changed(entry: &[u8]) -> Option<Changed<'_>> {
+    let path = |fields: usize| entry.splitn(fields, |byte| *byte == b' ').nth(fields - 1);
+    match entry.first()? {
+        b'1' => {
+            let path = path(9)?;
+            let submodule = entry.get(5..9)?;
+            // `S<c><m><u>`: a submodule whose own files differ.
+            if submodule[0] == b'S' && (submodule[2] == b'M' || submodule[3] == b'U') {
+                return Some(Changed::Nested(path));
+            }
+            (entry.get(3)? != &b'.').then_some(Changed::Path(path))
+        }
+        b'?' => match path(2)? {
+            nested if nested.ends_with(b"/") => Some(Changed::Nested(nested)),
+            path => Some(Changed::Path(path)),
+        },
+        _ => None,
+    }
+}
+
+fn shown(path: &[u8]) -> String {
+    pod_core::quoted(&OsString::from_vec(path.to_vec()).to_string_lossy(), 400)
+}
