@@ -1,7 +1,8 @@
-// Gives the pi coding agent a tool that writes HANDOFF.md and ends the run.
+// Gives the pi coding agent a tool that writes HANDOFF.md and ends the run, and one that saves a checkpoint.
 //
 // It imports nothing but node's own modules and describes its parameters by a plain JSON schema, so that one
 // file serves every version of pi.
+import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -60,6 +61,31 @@ export default function (pi: any) {
         content: [{ type: "text", text: `HANDOFF.md says \`status: ${status}\`. This wake-up ends now.` }],
         details: { status },
         terminate: true,
+      };
+    },
+  });
+
+  pi.registerTool({
+    name: "pod_checkpoint",
+    label: "Pod checkpoint",
+    description:
+      "Save a text for the case that this session is cut off: the next one is told. May be called again, and replaces " +
+      "what was saved before. It is no handoff: the session goes on.",
+    parameters: {
+      type: "object",
+      properties: {
+        text: { type: "string", description: "What is done, what is not, and what to do next, in Markdown" },
+      },
+      required: ["text"],
+    },
+    async execute(_id: string, params: any) {
+      const saved = spawnSync("podctl", ["checkpoint", "--save", "-"], { input: params.text, encoding: "utf8" });
+      if (saved.status !== 0) {
+        throw new Error(`pod_checkpoint: ${saved.error?.message ?? saved.stderr}`);
+      }
+      return {
+        content: [{ type: "text", text: "The checkpoint is saved. Go on with the work; this is no handoff." }],
+        details: {},
       };
     },
   });

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use pod_test_support::{LONG, Running, TestEnv, say_skipped, wait_until};
 use serde_json::Value;
 
-use crate::env;
+use crate::{builder, env};
 
 /// What changes a file, a lock or a process.
 const CALLS: &str = "openat,mkdir,mkdirat,write,pwrite64,ftruncate,copy_file_range,rename,renameat,renameat2,fsync,\
@@ -190,6 +190,13 @@ fn recover(env: &TestEnv, ids: &[String], places: &[Place]) {
         );
         for entry in entries {
             let n = u32::try_from(entry["n"].as_u64().expect("a number")).expect("it fits");
+            let checkpoint = env.pod_dir(id).join(format!("checkpoints/runs/{n}.md"));
+            let checkpoint = fs::read_to_string(checkpoint).unwrap_or_default();
+            let outcome = format!("\noutcome: {}\n", entry["outcome"].as_str().unwrap_or_default());
+            assert!(
+                checkpoint.contains(&outcome),
+                "{id}/{n} at {place:?}: {checkpoint}"
+            );
             let left = env.wake_dir(id, n).join("result.json");
             if left.exists() {
                 assert_eq!(
@@ -231,7 +238,7 @@ fn a_wrapper_that_is_killed_anywhere_leaves_one_outcome_and_nobody_alive() {
 
 #[test]
 fn whoever_settles_a_dead_wrapper_may_be_killed_anywhere_too() {
-    let env = env();
+    let env = builder().git().build();
     if !can_trace(&env) {
         return;
     }
@@ -239,7 +246,8 @@ fn whoever_settles_a_dead_wrapper_may_be_killed_anywhere_too() {
     env.fake("pi run Done.\nhandoff done");
     env.fake_wake(
         1,
-        "sh setsid sleep 600 >/dev/null 2>&1 &\npi header\nsleep forever",
+        "sh setsid sleep 600 >/dev/null 2>&1 &\nsh echo $AGENTS_POD_POD_ID > loose.$AGENTS_POD_POD_ID\npi header\n\
+         sleep forever",
     );
     let dead = |id: &str| {
         let mut wrapper = env.wrapper(id, &[]);
@@ -258,4 +266,10 @@ fn whoever_settles_a_dead_wrapper_may_be_killed_anywhere_too() {
     ids.iter().for_each(|id| dead(id));
     crash(&env, &ids, &places);
     recover(&env, &ids, &places);
+    for (id, place) in ids.iter().zip(&places) {
+        let kept = env.git(&["cat-file", "blob", &format!("refs/agents-pod/{id}/1:loose.{id}")]);
+        assert_eq!(kept, *id, "at {place:?}");
+        let name = &env.record(id)["wakeUps"][0]["savedWork"]["ref"];
+        assert_eq!(*name, format!("refs/agents-pod/{id}/1"), "at {place:?}");
+    }
 }

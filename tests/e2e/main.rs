@@ -4,6 +4,7 @@
 
 mod arrows;
 mod cancel;
+mod checkpoints;
 mod cleaned;
 mod crashes;
 mod declared;
@@ -19,12 +20,14 @@ mod real_pi;
 mod records;
 mod refusals;
 mod replay;
+mod saved_work;
 mod starts;
 mod streams;
 mod stuck;
 mod support;
 mod sweep;
 mod verdicts;
+mod waves;
 
 use pod_test_support::{Builder, TestEnv};
 

@@ -56,7 +56,7 @@ fn outside_a_wake_up_the_tools_are_there_and_refuse() {
     };
     let tools = by_id(1)["result"]["tools"].as_array().expect("it lists").clone();
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-    assert_eq!(names, ["pod_handoff", "pod_status"]);
+    assert_eq!(names, ["pod_handoff", "pod_checkpoint", "pod_status"]);
     assert_eq!(by_id(2)["result"]["isError"], true);
     let said = by_id(2)["result"]["content"][0]["text"]
         .as_str()
@@ -90,6 +90,8 @@ fn inside_a_wake_up_the_handoff_counts_and_a_wrong_one_changes_nothing() {
         call(1, "pod_handoff", &json!({"status": "finished", "summary": "x"})),
         call(2, "pod_handoff", &json!({"status": "done"})),
         call(3, "pod_status", &json!({})),
+        call(5, "pod_checkpoint", &json!({"text": " "})),
+        call(6, "pod_checkpoint", &json!({"text": "half of it is made"})),
     ];
     let refused = answers(&env, &variables, &requests);
     let by_id = |id: u32| {
@@ -100,6 +102,13 @@ fn inside_a_wake_up_the_handoff_counts_and_a_wrong_one_changes_nothing() {
     };
     assert_eq!(by_id(1)["result"]["isError"], true, "{refused:?}");
     assert_eq!(by_id(2)["result"]["isError"], true, "{refused:?}");
+    assert_eq!(by_id(5)["result"]["isError"], true, "{refused:?}");
+    assert_ne!(by_id(6)["result"]["isError"], true, "{refused:?}");
+    let saved = std::fs::read_to_string(env.pod_dir("p").join("checkpoints/latest.md")).expect("it is saved");
+    assert!(
+        saved.contains("\nhalf of it is made\n") && saved.contains("outcome: null\n"),
+        "{saved}"
+    );
     let status = by_id(3)["result"]["content"][0]["text"]
         .as_str()
         .expect("it says it");

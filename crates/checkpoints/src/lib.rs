@@ -29,7 +29,7 @@ pub use saved::Saving;
 pub use snapshot::Snapshot;
 pub use tasks::{all_ticked, open_tasks};
 pub use wave::{Dispatch, Drained, Found, Wave, WaveError, find_root};
-pub use worktree::worktree_fingerprint;
+pub use worktree::{Worktree, worktree};
 
 /// Makes the directory of all that is ours in a project, which keeps itself out of git's sight, unless it stands.
 pub fn ensure_base(project: &Path) -> Result<(), DiskError> {

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use pod_core::{BranchCheck, ClaimedCommit, Commit, CommitFacts, Timestamp};
+use pod_core::{BranchCheck, ClaimedCommit, Commit, CommitFacts, StartHead, Timestamp};
 
 use crate::git::{Git, GitError, Look};
 
@@ -107,12 +107,20 @@ impl Repository {
         }
     }
 
-    /// The commits since `start`, newest first; where `start` is `None`, since the beginning.
-    pub fn commits_since(&self, start: Option<&str>) -> Result<Vec<Commit>, GitError> {
+    /// The tree of nothing, in this repository's hash.
+    pub(crate) fn empty_tree(&self) -> Result<String, GitError> {
+        self.git.line(["hash-object", "-t", "tree", "/dev/null"])
+    }
+
+    /// The commits since `start`, newest first.
+    pub fn commits_since(&self, start: &StartHead) -> Result<Vec<Commit>, GitError> {
         let Some(head) = self.head() else {
             return Ok(Vec::new());
         };
-        let range = start.map_or_else(|| head.to_owned(), |start| format!("{start}..{head}"));
+        let range = match start {
+            StartHead::Unborn => head.to_owned(),
+            StartHead::Commit(start) => format!("{start}..{head}"),
+        };
         let most = format!("--max-count={COMMITS}");
         let said = self.git.line(["log", &most, "--format=%h %s", &range, "--"])?;
         let commit = |line: &str| {
@@ -126,36 +134,35 @@ impl Repository {
     }
 
     /// What below the project differs from `start` now, with git's letter in front: committed, edited or new.
-    pub fn changed_since(&self, start: Option<&str>) -> Result<Vec<String>, GitError> {
-        let mut changed = Vec::new();
-        if let Some(start) = start {
-            let args = [
-                "diff",
-                "--name-status",
-                "--no-renames",
-                "--no-ext-diff",
-                "-z",
-                start,
-                "--",
-            ];
-            let said = self
-                .git
-                .run(args.map(OsString::from).into_iter().chain([self.pathspec()]))?;
-            let mut fields = said.split(|byte| *byte == 0).filter(|field| !field.is_empty());
-            while let (Some(letter), Some(path)) = (fields.next(), fields.next()) {
-                changed.push(format!(
-                    "{} {}",
-                    String::from_utf8_lossy(letter),
-                    String::from_utf8_lossy(path)
-                ));
-            }
-        }
-        let args = ["ls-files", "--others", "--exclude-standard", "-z", "--"];
-        let said = self
+    pub fn changed_since(&self, start: &StartHead) -> Result<Vec<String>, GitError> {
+        let start = match start {
+            StartHead::Unborn => self.empty_tree()?,
+            StartHead::Commit(start) => start.clone(),
+        };
+        let args = [
+            "diff",
+            "--name-status",
+            "--no-renames",
+            "--no-ext-diff",
+            "-z",
+            &start,
+            "--",
+        ];
+        let tracked = self
             .git
             .run(args.map(OsString::from).into_iter().chain([self.pathspec()]))?;
-        let others = said.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-        changed.extend(others.map(|path| format!("? {}", String::from_utf8_lossy(path))));
+        let args = ["ls-files", "--others", "--exclude-standard", "-z", "--"];
+        let others = self
+            .git
+            .run(args.map(OsString::from).into_iter().chain([self.pathspec()]))?;
+        let fields = |said: &[u8]| -> Vec<String> {
+            let fields = said.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+            fields
+                .map(|field| String::from_utf8_lossy(field).into_owned())
+                .collect()
+        };
+        let mut changed: Vec<String> = fields(&tracked).chunks(2).map(|pair| pair.join(" ")).collect();
+        changed.extend(fields(&others).iter().map(|path| format!("? {path}")));
         Ok(changed)
     }
 

@@ -28,7 +28,7 @@ impl Repository {
         let snapshot = self.snapshot(index, limit)?;
         let unchanged = match &self.head {
             Some(head) => head.tree == snapshot.tree,
-            None => self.git.line(["hash-object", "-t", "tree", "/dev/null"])? == snapshot.tree,
+            None => self.empty_tree()? == snapshot.tree,
         };
         if unchanged {
             return Ok(Saving::Nothing {

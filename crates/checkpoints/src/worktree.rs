@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use pod_core::PodLayout;
+use pod_core::{PodLayout, StartHead};
 use sha2::{Digest as _, Sha256};
 
 use crate::Fingerprint;
@@ -20,11 +20,20 @@ const WALK_LIMIT: usize = 200_000;
 /// Git keeps the limit itself; what hangs beyond it is a dead mount.
 const BEYOND_GIT: Duration = Duration::from_millis(500);
 
-/// The fingerprint of a project: by git where it is a repository, else by names, sizes and times.
+/// One moment of a worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worktree {
+    /// What it is compared by.
+    pub fingerprint: Fingerprint,
+    /// HEAD, where it is a repository.
+    pub head: Option<StartHead>,
+}
+
+/// The moment of a project: by git where it is a repository, else by names, sizes and times.
 ///
 /// `None` if it could not be taken within the limit. Git is asked without optional locks, so the user's index
 /// stays as it is. It may run filters that the repository configures; they are ended with it.
-pub fn worktree_fingerprint(project: &Path, look: &Look) -> Option<Fingerprint> {
+pub fn worktree(project: &Path, look: &Look) -> Option<Worktree> {
     let (done, wait) = mpsc::channel();
     let limit = look.limit + BEYOND_GIT;
     let (project, look) = (project.to_owned(), look.clone());
@@ -37,7 +46,7 @@ pub fn worktree_fingerprint(project: &Path, look: &Look) -> Option<Fingerprint> 
 }
 
 /// `None` if git is not there or the project is no repository; `Some(None)` if git failed otherwise.
-fn by_git(project: &Path, look: &Look) -> Option<Option<Fingerprint>> {
+fn by_git(project: &Path, look: &Look) -> Option<Option<Worktree>> {
     // Starting git only to hear that there is no repository costs more than the walk.
     let top = top_of(project)?;
     let args = [
@@ -56,15 +65,25 @@ fn by_git(project: &Path, look: &Look) -> Option<Option<Fingerprint>> {
         Err(_) => return Some(None),
     };
     let mut hasher = Sha256::new();
+    let mut head = None;
     for entry in output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
         hasher.update(entry);
         hasher.update([0]);
+        if let Some(oid) = entry.strip_prefix(b"# branch.oid ") {
+            head = Some(match oid {
+                b"(initial)" => StartHead::Unborn,
+                oid => StartHead::Commit(String::from_utf8_lossy(oid).into_owned()),
+            });
+        }
         // The listing says that a path differs; what it is now is in its size and times.
         if let Some(stamp) = path_of(entry).and_then(|path| fs::symlink_metadata(top.join(path)).ok()) {
             update(&mut hasher, &stamp);
         }
     }
-    Some(Some(Fingerprint::of(hasher)))
+    Some(Some(Worktree {
+        fingerprint: Fingerprint::of(hasher),
+        head,
+    }))
 }
 
 /// Paths of the listing are relative to the top of the worktree.
@@ -92,7 +111,7 @@ fn update(hasher: &mut Sha256, stamp: &Metadata) {
     hasher.update(stamp.mode().to_le_bytes());
 }
 
-fn by_walk(project: &Path) -> Option<Fingerprint> {
+fn by_walk(project: &Path) -> Option<Worktree> {
     let mut hasher = Sha256::new();
     let mut open = vec![project.to_owned()];
     let mut count = 0;
@@ -118,7 +137,10 @@ fn by_walk(project: &Path) -> Option<Fingerprint> {
             }
         }
     }
-    Some(Fingerprint::of(hasher))
+    Some(Worktree {
+        fingerprint: Fingerprint::of(hasher),
+        head: None,
+    })
 }
 
 #[cfg(test)]
@@ -168,7 +190,7 @@ mod tests {
             limit: Duration::from_secs(2),
             mark: None,
         };
-        assert_eq!(worktree_fingerprint(dir.path(), &short), None);
+        assert_eq!(worktree(dir.path(), &short), None);
         let pid = fs::read_to_string(&pid_file).unwrap();
         let stat = format!("/proc/{}/stat", pid.trim());
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
@@ -183,7 +205,7 @@ mod tests {
     }
 
     fn moves(dir: &Path) {
-        let taken = || worktree_fingerprint(dir, &look());
+        let taken = || worktree(dir, &look());
         let first = taken();
         assert!(first.is_some());
         assert_eq!(first, taken());
@@ -208,18 +230,18 @@ mod tests {
         git(dir.path(), &["commit", "-qm", "one"]);
         let index = fs::read(dir.path().join(".git/index")).unwrap();
         moves(dir.path());
-        let before = worktree_fingerprint(dir.path(), &look());
+        let before = worktree(dir.path(), &look());
         fs::write(dir.path().join("tracked"), "b").unwrap();
-        assert_ne!(before, worktree_fingerprint(dir.path(), &look()));
+        assert_ne!(before, worktree(dir.path(), &look()));
         assert_eq!(index, fs::read(dir.path().join(".git/index")).unwrap());
         assert!(!dir.path().join(".git/index.lock").exists());
         git(dir.path(), &["add", "."]);
         git(dir.path(), &["commit", "-qm", "two"]);
-        let committed = worktree_fingerprint(dir.path(), &look());
+        let committed = worktree(dir.path(), &look());
         git(dir.path(), &["commit", "-q", "--allow-empty", "-m", "three"]);
         assert_ne!(
             committed,
-            worktree_fingerprint(dir.path(), &look()),
+            worktree(dir.path(), &look()),
             "a commit of nothing is a move"
         );
     }

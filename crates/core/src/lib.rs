@@ -54,7 +54,7 @@ pub use record::{
     By, CancelMark, Current, CurrentKind, ExitRecord, KillIntent, LimitSource, MissingBytes, Parked,
     PodRecord, PodState, Progress, RateLimit, SCHEMA_VERSION, Survivor, Usage, WakeUpEntry,
 };
-pub use result::{AgentFile, SessionRecord, Tail, WakeResult, WrapperFile};
+pub use result::{AgentFile, SessionRecord, StartHead, Tail, WakeResult, WrapperFile};
 pub use retention::{Kept, LOOK_AGAIN, forgettable, in_use};
 pub use review::{Review, WakeMode, next_mode, review, streak};
 pub use saved::{SavedWork, leaves_unsaved_work, saved_ref, saved_refs};

@@ -34,6 +34,16 @@ pub struct WakeResult {
     pub tail: Tail,
 }
 
+/// HEAD when a wake-up began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StartHead {
+    /// There was no commit yet.
+    Unborn,
+    /// This one was checked out.
+    Commit(String),
+}
+
 /// The session that a wake-up's agent keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -83,6 +93,16 @@ pub struct AgentFile {
     pub note: Option<String>,
 }
 
+impl AgentFile {
+    /// Adds something that a person should know.
+    pub fn add_note(&mut self, note: String) {
+        self.note = Some(match self.note.take() {
+            Some(before) => format!("{before}; {note}"),
+            None => note,
+        });
+    }
+}
+
 /// wrapper.json: the identity of the live wrapper, and of its agent once that runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -103,6 +123,9 @@ pub struct WrapperFile {
     /// What the agent is known to have used so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// HEAD when it began; absent where that is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_head: Option<StartHead>,
     /// The same identity as the record's `current`.
     #[serde(flatten)]
     pub current: Current,

@@ -1,9 +1,13 @@
 //! The command line, as types. The doc comments are the help.
 
+mod waves;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pod_core::{AgentName, PodId, PodState, Span};
+
+pub(crate) use waves::{Checkpoint, Judge, OneSub, WaveCommand};
 
 /// Keep AI coding agents at work while nobody watches
 ///
@@ -84,10 +88,23 @@ pub(crate) enum Command {
     ///
     /// Writes HANDOFF.md of the wake-up that this runs in. Anywhere else it is an error.
     Handoff(Handoff),
-    /// Serve the handoff to an agent, as an MCP server on stdio
+    /// Save what a subagent or a wake-up knows, in case it is cut off (for agents)
     ///
-    /// pod-wrapper attaches it to the agents that it starts. It offers `pod_handoff` and `pod_status`, which
-    /// work inside a wake-up alone.
+    /// `podctl checkpoint WAVE SUB JSON` keeps up to 4096 bytes for a subagent, in the project that
+    /// $AGENTS_POD_PARENT_PROJECT_ROOT names, else the one around the current directory. Look for `last_action`,
+    /// `next_step`, `files_created`, `files_modified`, `commits_made`, `tool_use_count` and `blockers`.
+    /// `podctl checkpoint --save FILE` keeps a text for the wake-up that this runs in.
+    Checkpoint(Checkpoint),
+    /// Look after waves of subagents: who runs, who was cut off, and what it knew
+    Wave {
+        /// What to do.
+        #[command(subcommand)]
+        command: WaveCommand,
+    },
+    /// Serve handoff and checkpoint to an agent, as an MCP server on stdio
+    ///
+    /// pod-wrapper attaches it to the agents that it starts. It offers `pod_handoff`, `pod_checkpoint` and
+    /// `pod_status`, which work inside a wake-up alone.
     Mcp,
     /// Check home, podd, agents, disk and cgroup, and say what to do
     Doctor(Format),

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
 
+use pod_checkpoints::{GitError, WaveError};
 use pod_config::{AgentError, ConfigError, HomeError};
 use pod_core::{PolicyError, Refusal};
 use pod_disk::DiskError;
@@ -290,6 +291,40 @@ impl Hinted for LaunchError {
             Self::TooLong { .. } => "make the environment smaller".to_owned(),
             Self::Directory { dir, .. } => format!("look at `{}`", pod_disk::shown(dir)),
             Self::Other { .. } => "look whether the machine has memory and processes left".to_owned(),
+        }
+    }
+
+    fn as_error(&self) -> &dyn Error {
+        self
+    }
+}
+
+impl Hinted for GitError {
+    fn hint(&self) -> String {
+        match self {
+            Self::Start(_) => "install git, or put it on PATH".to_owned(),
+            Self::TooSlow { .. } => "does a filter or a dead mount of the repository hang?".to_owned(),
+            Self::Failed { .. } | Self::TooLong { .. } => "run it by hand in the project and see".to_owned(),
+        }
+    }
+
+    fn as_error(&self) -> &dyn Error {
+        self
+    }
+}
+
+impl Hinted for WaveError {
+    fn hint(&self) -> String {
+        match self {
+            Self::Root { .. } => "unset it, or let it name the parent project's directory".to_owned(),
+            Self::SameRoot { .. } => {
+                "run it in the parent project, or name that in AGENTS_POD_PARENT_PROJECT_ROOT".to_owned()
+            }
+            Self::Disk(error) => error.hint(),
+            Self::Lock(_) => "try again in a moment".to_owned(),
+            Self::Checkpoint { .. } => {
+                "look at the file; a newer version of agents-pod may have written it".to_owned()
+            }
         }
     }
 

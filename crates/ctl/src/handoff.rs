@@ -15,7 +15,7 @@ const CANNOT: &str = "cannot hand off";
 
 /// Writes the handoff of the wake-up that this runs in.
 pub(crate) fn run(context: &Context, args: &Handoff) -> Ended {
-    let wake_up = own(context)?;
+    let wake_up = own(context, CANNOT)?;
     let summary = match (&args.summary, &args.file) {
         (Some(summary), _) => summary.clone(),
         (None, Some(file)) => Source::of_file(file).read_any("the summary")?,
@@ -34,14 +34,16 @@ pub(crate) struct Own {
     files: PodFiles,
 }
 
-/// Finds the wake-up that this runs in, and that it is the one that its pod has claimed now.
-pub(crate) fn own(context: &Context) -> Result<Own, Fault> {
-    let (id, token) = own_wake_up()?;
+/// Finds the wake-up that this runs in, and that it is the one that its pod has claimed now. `cannot` is what
+/// fails if there is none.
+pub(crate) fn own(context: &Context, cannot: &str) -> Result<Own, Fault> {
+    let outside = |cause: &str| outside(cannot, cause);
+    let (id, token) = own_wake_up(cannot)?;
     let record = context
         .registry()?
         .read(&id)
-        .map_err(|error| Fault::of(CANNOT, &error))?;
-    is_current(&record, &token)?;
+        .map_err(|error| Fault::of(cannot, &error))?;
+    is_current(&record, &token).map_err(|cause| outside(&cause))?;
     let files = PodFiles::new(&record.project, &id);
     let docs = context::variable("AGENTS_POD_DOCS_DIR").unwrap_or_default();
     if Path::new(&docs) != files.layout().docs() {
@@ -62,21 +64,27 @@ impl Own {
         written.map_err(|error| Fault::of(CANNOT, &error))
     }
 
+    /// Its pod's files.
+    pub(crate) fn files(&self) -> &PodFiles {
+        &self.files
+    }
+
     /// Where its documents lie.
     pub(crate) fn docs(&self) -> std::path::PathBuf {
         self.files.layout().docs()
     }
 }
 
-fn outside(cause: &str) -> Fault {
+fn outside(cannot: &str, cause: &str) -> Fault {
     Fault::new(
-        CANNOT,
-        "run it inside the wake-up that hands off; outside there is nothing to hand off",
+        cannot,
+        "it is for the agent of a wake-up: run it inside the one that it is about",
     )
     .caused_by(cause)
 }
 
-fn own_wake_up() -> Result<(PodId, Token), Fault> {
+fn own_wake_up(cannot: &str) -> Result<(PodId, Token), Fault> {
+    let outside = |cause: &str| outside(cannot, cause);
     let text = |name: &str| {
         let value = context::variable(name).and_then(|value| value.into_string().ok());
         value.ok_or_else(|| outside(&format!("{name} is not set, so this is no wake-up")))
@@ -88,14 +96,11 @@ fn own_wake_up() -> Result<(PodId, Token), Fault> {
     Ok((id, Token::from_text(&text("AGENTS_POD_WAKE_TOKEN")?)))
 }
 
-fn is_current(record: &PodRecord, token: &Token) -> Result<(), Fault> {
+fn is_current(record: &PodRecord, token: &Token) -> Result<(), String> {
     match record.wake() {
         Some(current) if current.token == *token => Ok(()),
-        Some(_) => Err(outside(&format!(
-            "another wake-up of pod `{}` runs now",
-            record.id
-        ))),
-        None => Err(outside(&format!("no wake-up of pod `{}` is running", record.id))),
+        Some(_) => Err(format!("another wake-up of pod `{}` runs now", record.id)),
+        None => Err(format!("no wake-up of pod `{}` is running", record.id)),
     }
 }
 
@@ -124,13 +129,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_sleeps_has_nothing_to_hand_off() {
-        let fault = is_current(&record(), &Token::from_text("t")).unwrap_err();
-        assert!(
-            fault
-                .text()
-                .contains("no wake-up of pod `fix-login-7k2m` is running"),
-            "{}",
-            fault.text()
-        );
+        let why = is_current(&record(), &Token::from_text("t")).unwrap_err();
+        assert_eq!(why, "no wake-up of pod `fix-login-7k2m` is running");
     }
 }

@@ -9,6 +9,7 @@ mod agent;
 mod args;
 mod cancel;
 mod change;
+mod checkpoint;
 mod config;
 mod context;
 mod demo;
@@ -31,6 +32,7 @@ mod usage;
 mod wait;
 mod wake;
 mod watch;
+mod wave;
 mod words;
 
 use std::ffi::OsString;
@@ -100,6 +102,8 @@ fn run(cli: Cli) -> Ended {
         Command::Agent { command } => agent::run(&context, &command),
         Command::Config { command } => config::run(&context, &command),
         Command::Handoff(args) => handoff::run(&context, &args),
+        Command::Checkpoint(args) => checkpoint::run(&context, &args),
+        Command::Wave { command } => wave::run(&command),
         Command::Mcp => mcp::run(&context),
         Command::Completions { shell } => papers::completions(shell),
         Command::Man { dir } => papers::man(&dir),

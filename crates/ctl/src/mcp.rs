@@ -14,6 +14,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
 use serde_json::{Value, json};
 
 use crate::args::Status;
+use crate::checkpoint::save_own;
 use crate::context::Context;
 use crate::fault::{Ended, Exit, Fault};
 use crate::handoff::own;
@@ -55,7 +56,7 @@ impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("agents-pod", env!("CARGO_PKG_VERSION")))
-            .with_instructions("Hand over with pod_handoff as the last act of the session.")
+            .with_instructions("Hand over with pod_handoff as the last act of the session; save with pod_checkpoint on the way.")
     }
 
     async fn list_tools(
@@ -74,6 +75,7 @@ impl ServerHandler for Server {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let answer = match request.name.as_ref() {
             "pod_handoff" => self.hand_off(&arguments),
+            "pod_checkpoint" => self.checkpoint(&arguments),
             "pod_status" => self.status(),
             name => {
                 let unknown = format!("there is no tool `{}`", pod_core::quoted(name, 80));
@@ -105,13 +107,24 @@ impl Server {
                 "the summary is missing: say what is done, what is not, and what to do next".to_owned(),
             );
         }
-        let handed = own(&self.context).and_then(|wake_up| wake_up.hand_off(status, summary));
+        let handed =
+            own(&self.context, "cannot hand off").and_then(|wake_up| wake_up.hand_off(status, summary));
         handed.map_err(|fault| fault.text())?;
         Ok("The handoff is recorded. End the session now.".to_owned())
     }
 
+    fn checkpoint(&self, arguments: &Value) -> Result<String, String> {
+        let text = arguments["text"].as_str().unwrap_or_default();
+        if text.trim().is_empty() {
+            return Err("the text is missing: say what is done, what is not, and what to do next".to_owned());
+        }
+        let saved = own(&self.context, "cannot save the checkpoint").and_then(|own| save_own(&own, text));
+        saved.map_err(|fault| fault.text())?;
+        Ok("The checkpoint is saved. Go on with the work; this is no handoff.".to_owned())
+    }
+
     fn status(&self) -> Result<String, String> {
-        let wake_up = own(&self.context).map_err(|fault| fault.text())?;
+        let wake_up = own(&self.context, "cannot tell the status").map_err(|fault| fault.text())?;
         let record = &wake_up.record;
         let outcomes: Vec<Value> = record
             .wake_ups
@@ -149,11 +162,27 @@ fn tools() -> Vec<Tool> {
         },
         "required": ["status", "summary"],
     });
+    let checkpoint = json!({
+        "type": "object",
+        "properties": {
+            "text": {
+                "type": "string",
+                "description": "What is done, what is not, and what to do next, in Markdown",
+            },
+        },
+        "required": ["text"],
+    });
     vec![
         Tool::new(
             "pod_handoff",
             "Hands the work over to the next session, or declares it done. The last act of a session.",
             schema(handoff),
+        ),
+        Tool::new(
+            "pod_checkpoint",
+            "Saves a text for the case that this session is cut off: the next one is told. May be called again, and \
+             replaces what was saved before. It is no handoff.",
+            schema(checkpoint),
         ),
         Tool::new(
             "pod_status",

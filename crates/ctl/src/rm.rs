@@ -1,21 +1,27 @@
 //! `podctl rm`: forgets pods that are over.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use pod_core::{PodId, PodLayout, PodRecord, WAVES};
+use pod_core::{PodId, PodLayout, PodRecord, WAVES, saved_refs};
 use pod_disk::{DiskError, FileKind};
-use pod_reconcile::{PodFiles, take_wake_lock};
+use pod_reconcile::{PodFiles, forget_saved_work, take_wake_lock};
 
 use crate::args::Rm;
 use crate::context::{Context, LOCK_WAIT};
 use crate::fault::{Ended, Exit, Fault};
 use crate::{each, ui};
 
+/// How long what still works on a pod may take to come to its end.
+const WINDS_DOWN: Duration = Duration::from_secs(5);
+
 /// Removes pods.
 pub(crate) fn run(context: &Context, args: &Rm) -> Ended {
     each(&args.pods.ids, |id| {
+        let_it_end(context, id)?;
         let record = forget(context, id)?;
         if args.purge {
+            forget_refs(&record)?;
             purge(&record)?;
         } else if PodLayout::new(&record.project, id).root().exists() {
             let root = PodLayout::new(&record.project, id).root().to_owned();
@@ -47,11 +53,38 @@ fn forget(context: &Context, id: &PodId) -> Result<PodRecord, Fault> {
     Ok(record)
 }
 
-/// Whether the wrapper of its last wake-up has not gone yet.
+/// Whether the wrapper of its last wake-up has not gone yet, or a podd looks after it.
 fn winds_down(record: &PodRecord) -> bool {
     let files = PodFiles::new(&record.project, &record.id);
     // Asking makes the pod's directory, so one that is gone is not asked for.
     files.layout().wake_lock().exists() && matches!(take_wake_lock(&files), Ok(None))
+}
+
+/// Gives what still works on a pod that is over a moment to come to its end, before anything is locked.
+fn let_it_end(context: &Context, id: &PodId) -> Result<(), Fault> {
+    let record = context.read(id)?;
+    let deadline = Instant::now() + WINDS_DOWN;
+    while record.state.is_terminal() && winds_down(&record) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Removes the refs that keep the pod's uncommitted work.
+fn forget_refs(record: &PodRecord) -> Result<(), Fault> {
+    let project = Path::new(&record.project);
+    if !project.is_dir() {
+        return Ok(());
+    }
+    forget_saved_work(project, &record.id, |_| true).map_err(|error| {
+        let refs = saved_refs(&record.id);
+        let message = format!(
+            "pod `{}` is removed, but not the refs of its uncommitted work",
+            record.id
+        );
+        let hint = format!("`git for-each-ref {refs}` lists them, `git update-ref -d REF` removes one");
+        Fault::new(message, hint).because(&error)
+    })
 }
 
 /// Removes a pod's directory with all that is in it, and follows no symlink.

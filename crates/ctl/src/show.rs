@@ -21,6 +21,13 @@ pub(crate) fn run(context: &Context, args: &Show) -> Ended {
         if let Some(fields) = value.as_object_mut() {
             let policy = serde_json::to_value(&policy).unwrap_or_default();
             fields.insert("effectivePolicy".to_owned(), policy);
+            let saved = record
+                .wake_ups
+                .iter()
+                .rev()
+                .find_map(|entry| entry.saved_work.as_ref());
+            let saved = serde_json::to_value(saved).unwrap_or_default();
+            fields.insert("savedWork".to_owned(), saved);
         }
         ui::json(&value)?;
         return Ok(Exit::Done);
@@ -149,6 +156,9 @@ fn wake_ups(page: &mut Page, record: &PodRecord, now: Timestamp) {
         if let Some(detail) = &entry.detail {
             page.push(&format!("      {}", pod_core::quoted(detail, 400)));
         }
+        if let Some(saved) = &entry.saved_work {
+            page.push(&format!("      {}", pod_core::quoted(&saved.words(), 2_000)));
+        }
     }
 }
 
@@ -169,9 +179,6 @@ fn one_wake_up(entry: &WakeUpEntry, now: Timestamp) -> String {
         Some(bytes) => format!("{} lacks {bytes} bytes", pod_core::quoted(&missing.log, 60)),
         None => format!("{} may lack its end", pod_core::quoted(&missing.log, 60)),
     }));
-    if let Some(saved) = entry.extra.get("savedWork").and_then(|saved| saved.as_str()) {
-        parts.push(format!("work saved at {}", pod_core::quoted(saved, 200)));
-    }
     parts.join(", ")
 }
 
@@ -184,6 +191,12 @@ fn files(page: &mut Page, record: &PodRecord) {
     };
     one(layout.docs(), "handoff, tasks and decisions");
     one(layout.output(), "what the agents said");
+    if record.last().is_some() {
+        one(
+            layout.latest_checkpoint(),
+            "where the work stood, to go on by hand",
+        );
+    }
     if record.wake_up_count > 0 {
         one(
             layout.wakeup(record.wake_up_count),
@@ -255,6 +268,7 @@ mod tests {
              files\n  \
                /src/app/.agents-pod/fix-login-7k2m/docs  handoff, tasks and decisions\n  \
                /src/app/.agents-pod/fix-login-7k2m/output.log  what the agents said\n  \
+               /src/app/.agents-pod/fix-login-7k2m/checkpoints/latest.md  where the work stood, to go on by hand\n  \
                /src/app/.agents-pod/fix-login-7k2m/wakeups/1  the last wake-up: prompt, events, verdict\n\
              \n\
              next: `podctl logs fix-login-7k2m` shows what went on; `podctl resume fix-login-7k2m` lets it go on\n"

@@ -23,6 +23,7 @@ use crate::broken::{BROKEN_FOR, Broken};
 use crate::children::Children;
 use crate::pass::News;
 use crate::settling::Settling;
+use crate::tending::Tending;
 use pod_reconcile::now;
 
 /// A pass is made at least so often: what watches are hints, and may be missed.
@@ -41,6 +42,7 @@ pub(crate) struct Keeper {
     children: Children,
     news: News,
     settling: Settling,
+    tending: Tending,
     /// Wrappers of an earlier podd whose end is waited for, by pod and pid.
     adopted: BTreeSet<(PodId, i32)>,
     told: BTreeMap<PodId, Duration>,
@@ -62,6 +64,7 @@ impl Keeper {
             children: Children::default(),
             news: News::new(),
             settling: Settling::new(),
+            tending: Tending::new(),
             adopted: BTreeSet::new(),
             told: BTreeMap::new(),
             broken: Broken::default(),
@@ -75,6 +78,10 @@ impl Keeper {
         self.pass();
         while !self.settling.is_empty() {
             self.settling.ended().await;
+        }
+        for _ in 0..self.tending.rounds() {
+            self.tending.ended().await;
+            self.tending.begin(&self.actor.registry, &self.config);
         }
         let deadline = tokio::time::Instant::now() + ONCE_WAITS;
         while !self.children.starting().is_empty() && tokio::time::Instant::now() < deadline {
@@ -120,6 +127,7 @@ impl Keeper {
                 },
                 _ = changes.recv() => debug!(because = "change", "pass"),
                 () = self.settling.ended() => debug!(because = "settled", "pass"),
+                () = self.tending.ended() => debug!(because = "tended", "pass"),
                 () = tokio::time::sleep(pause) => debug!(because = "timer", "pass"),
             }
             wait = self.pass();
@@ -205,6 +213,8 @@ impl Keeper {
         }
         self.broken
             .set_aside(&self.actor.registry, &observation.unreadable);
+        self.tending.note(&observation.records);
+        self.tending.begin(&self.actor.registry, &self.config);
         self.report(&observation);
         self.next_pass(&observation, &steps, acted)
     }
@@ -339,7 +349,7 @@ impl Keeper {
         if acted {
             wait = wait.min(Duration::from_millis(200));
         }
-        if !self.starts.is_empty() || self.settling.rests() {
+        if !self.starts.is_empty() || self.settling.rests() || !self.tending.is_empty() {
             wait = wait.min(Duration::from_secs(1));
         }
         for step in steps.iter().filter(|step| waits(step)) {

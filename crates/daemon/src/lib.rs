@@ -14,6 +14,7 @@ mod logs;
 mod only;
 mod pass;
 mod settling;
+mod tending;
 
 use std::ffi::OsString;
 use std::io::Write as _;

@@ -3,13 +3,20 @@
 //!
 //! podd, pod-wrapper and podctl all meet dead wrappers, and all settle them by the one procedure here.
 
+mod aftermath;
 mod files;
 mod observe;
+mod retention;
 mod settle;
 mod watch;
 
+pub use aftermath::{
+    KeptWork, Seen, ensure_checkpoint, keep_work, latest_checkpoint, look, save_own_checkpoint,
+    write_checkpoint,
+};
 pub use files::{PodFiles, footer, header, now};
 pub use observe::{Accounts, Observation, Observer, living_survivors};
+pub use retention::{ForgetError, forget_old, forget_saved_work};
 pub use settle::{
     SettleError, Settled, WakeLock, identity_of, kill_wedged, liveness_of, settle_dead, take_wake_lock,
 };

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use pod_core::{
-    Current, Fence, Liveness, LostReason, MissingBytes, PodId, PodRecord, PodState, Policy, Settlement,
-    Survivor, Timestamp, Usage, Verdict, WakeUpEntry, WrapperFile,
+    ByteSize, Current, Fence, Liveness, LostReason, MissingBytes, PodId, PodRecord, PodState, Policy,
+    Settlement, StartHead, Survivor, Timestamp, Usage, Verdict, WakeUpEntry, WrapperFile,
 };
 use pod_disk::{DiskError, FileLock, LockMode};
 use pod_process::{Cgroup, Handle, Identity, Mark, Sig, SweepReport};
 use pod_registry::{ReadError, Registry, RegistryError, UpdateError};
 
+use crate::aftermath::{Seen, keep_work, write_checkpoint};
 use crate::files::{PodFiles, footer};
 
 /// How long an outcome waits for the registry's lock.
@@ -151,10 +152,12 @@ pub fn settle_dead(
     };
     let died = Died {
         rebooted,
-        usage: wrapper.and_then(|file| file.usage),
+        usage: wrapper.as_ref().and_then(|file| file.usage),
         at: now(),
+        save_limit: policy.save_file_limit,
     };
-    record_outcome(registry, &record, &files, report, died)
+    let start = wrapper.and_then(|file| file.start_head);
+    record_outcome(registry, &record, &files, report, died, start)
 }
 
 fn end_tree(
@@ -214,6 +217,8 @@ fn proven_session(wrapper: &WrapperFile) -> Option<i32> {
 /// What is known of a wrapper that died.
 #[derive(Debug, Clone, Copy)]
 struct Died {
+    /// The largest file that is kept of its uncommitted work.
+    save_limit: ByteSize,
     /// With the whole machine.
     rebooted: bool,
     /// What its agent had used by then, as it noted.
@@ -228,15 +233,25 @@ fn record_outcome(
     files: &PodFiles,
     report: SweepReport,
     died: Died,
+    start: Option<StartHead>,
 ) -> Result<Settled, SettleError> {
     let now = died.at;
     let n = record.wake().map_or(record.wake_up_count, |current| current.n);
     let left = files.result(n, &record.id);
     let adopted = left.is_some();
     let mut entry = left.map_or_else(|| lost_entry(record, files, n, died), |result| result.entry);
+    if !adopted {
+        let token = record.wake().map(|current| &current.token);
+        let kept = keep_work(files, record, n, died.save_limit, token);
+        entry.saved_work = kept.saved;
+        // A log that cannot be written keeps nothing from its outcome.
+        let _noted = kept
+            .note
+            .map(|note| files.append_output(&format!("{}\n", pod_core::escaped(&note))));
+    }
     entry.swept += report.ended;
     merge_survivors(&mut entry, report.survivors);
-    let (verdict, detail) = (entry.verdict, entry.detail.clone());
+    let (verdict, detail, ended) = (entry.verdict, entry.detail.clone(), entry.clone());
     let fence = Fence {
         n,
         token: record.wake().map(|current| current.token.clone()),
@@ -258,6 +273,12 @@ fn record_outcome(
         .end_torn_line(&files.layout().events(n))
         .and_then(|()| files.append_output(&footer(n, verdict, detail.as_deref())))
         .and_then(|()| if adopted { Ok(()) } else { files.keep_handoff(n) });
+    let seen = Seen {
+        start,
+        last_words: None,
+    };
+    // podd writes a missing one.
+    let _written = write_checkpoint(files, record, &ended, &seen);
     let _removed = files.remove(&files.layout().wrapper());
     Ok(Settled::Recorded {
         n,

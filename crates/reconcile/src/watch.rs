@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use pod_checkpoints::{Fingerprint, Look, worktree_fingerprint};
+use pod_checkpoints::{Fingerprint, Look, worktree};
 use pod_core::{PodId, PodRecord, Policy, Pulse};
 use pod_disk::FileStamp;
 
@@ -96,7 +96,7 @@ fn look_beside(files: &PodFiles) -> mpsc::Receiver<Option<Fingerprint>> {
             mark: None,
         };
         // Nobody waits any more if the wake-up has ended meanwhile.
-        let _sent = done.send(worktree_fingerprint(&project, &look));
+        let _sent = done.send(worktree(&project, &look).map(|found| found.fingerprint));
     });
     wait
 }

@@ -18,7 +18,7 @@ use crate::refusal::Refused;
 const CLAIM_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a wrapper that has recorded its outcome may take to go.
-const HANDOVER: Duration = Duration::from_secs(2);
+const HANDOVER: Duration = Duration::from_secs(10);
 
 /// What the command line asks for.
 #[derive(Debug, Clone)]

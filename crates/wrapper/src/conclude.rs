@@ -4,15 +4,15 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
 
-use pod_checkpoints::{Fingerprint, Look, all_ticked, documents_fingerprint, worktree_fingerprint};
+use pod_checkpoints::{Fingerprint, Look, Worktree, all_ticked, documents_fingerprint, worktree};
 use pod_core::{
     AgentFile, Evidence, ExitRecord, FailReason, Fence, KillCause, KilledBy, LimitSource, PodRecord,
-    Progress, RateLimit, SCHEMA_VERSION, Settlement, StartFailure, Token, Usage, Verdict, WakeResult,
-    WakeUpEntry, WrapperFile, adjudicate, error_chain,
+    Progress, RateLimit, SCHEMA_VERSION, Settlement, StartFailure, StartHead, Token, Usage, Verdict,
+    WakeResult, WakeUpEntry, WrapperFile, adjudicate, error_chain, leaves_unsaved_work,
 };
 use pod_disk::Durability;
 use pod_process::Handle;
-use pod_reconcile::{PodFiles, footer};
+use pod_reconcile::{PodFiles, Seen, footer, keep_work, look, write_checkpoint};
 use pod_registry::{RegistryError, UpdateError};
 
 use crate::claim::Claimed;
@@ -36,34 +36,35 @@ const LOOK_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Before {
     pub(crate) handoff: Baseline,
     pub(crate) documents: Option<Fingerprint>,
-    pub(crate) worktree: Option<Fingerprint>,
+    pub(crate) worktree: Option<Worktree>,
     look: Look,
 }
 
 impl Before {
     pub(crate) fn take(files: &PodFiles, token: &Token) -> Self {
-        let mark = ("AGENTS_POD_WAKE_TOKEN".to_owned(), token.reveal().to_owned());
-        let look = Look {
-            limit: LOOK_LIMIT,
-            mark: Some(mark),
-        };
+        let look = look(LOOK_LIMIT, Some(token));
         Self {
             documents: documents(files),
-            worktree: worktree_fingerprint(files.layout().project(), &look),
+            worktree: worktree(files.layout().project(), &look),
             look,
             handoff: Baseline::take(files),
         }
+    }
+
+    /// HEAD as it was, if that is known.
+    pub(crate) fn head(&self) -> Option<StartHead> {
+        self.worktree.as_ref()?.head.clone()
     }
 
     /// What has moved since. Unknown stays unknown.
     fn progress(&self, files: &PodFiles) -> Progress {
         let same = |before: Option<Fingerprint>, after: Option<Fingerprint>| Some(before? == after?);
         let changed = match same(self.documents, documents(files)) {
-            Some(true) => same(
-                self.worktree,
-                worktree_fingerprint(files.layout().project(), &self.look),
-            )
-            .map(|same| !same),
+            Some(true) => {
+                let moment = |found: &Worktree| found.fingerprint;
+                let after = worktree(files.layout().project(), &self.look);
+                same(self.worktree.as_ref().map(moment), after.as_ref().map(moment)).map(|same| !same)
+            }
             Some(false) => Some(true),
             None => None,
         };
@@ -80,6 +81,15 @@ fn documents(files: &PodFiles) -> Option<Fingerprint> {
         files.layout().tasks().as_path(),
         files.layout().decisions().as_path(),
     ])
+}
+
+impl End<'_> {
+    /// Whether the agent had come to its end before its group was ended.
+    fn settled(&self) -> bool {
+        self.ran
+            .as_ref()
+            .is_ok_and(|ran| ran.ending == Some(Ending::Settled))
+    }
 }
 
 impl Claimed {
@@ -99,6 +109,7 @@ impl Claimed {
             agent_start_ticks: None,
             cgroup: None,
             usage: None,
+            start_head: None,
             current: self.current.clone(),
         }
     }
@@ -116,12 +127,19 @@ impl Claimed {
     }
 
     /// Writes down whom we have started, and what it has used so far.
-    pub(crate) fn announce_agent(&self, agent: &Handle, group: Option<&Path>, usage: Usage) {
+    pub(crate) fn announce_agent(
+        &self,
+        agent: &Handle,
+        group: Option<&Path>,
+        start: Option<&StartHead>,
+        usage: Usage,
+    ) {
         let file = WrapperFile {
             agent_pid: Some(agent.pid()),
             agent_start_ticks: Some(agent.start_ticks()),
             cgroup: group.map(Path::to_owned),
             usage: (usage != Usage::default()).then_some(usage),
+            start_head: start.cloned(),
             ..self.wrapper_file()
         };
         let _written = self
@@ -166,6 +184,14 @@ pub(crate) fn conclude(
     let judged = adjudicate(&evidence);
     let mut entry = entry(claimed, &evidence, &end, streams, judged.verdict);
     entry.detail = judged.detail;
+    if leaves_unsaved_work(judged.verdict, entry.exit.as_ref(), end.settled()) {
+        let kept = heart.while_beating(|| {
+            let limit = claimed.policy.save_file_limit;
+            keep_work(&claimed.files, &record, n, limit, Some(&claimed.current.token))
+        });
+        entry.saved_work = kept.saved;
+        kept.note.iter().for_each(|note| streams.human.note(note));
+    }
     if judged.verdict == Verdict::More {
         entry.progress = Some(before.progress(&claimed.files));
     }
@@ -185,7 +211,11 @@ pub(crate) fn conclude(
             error_chain(error)
         ));
     }
-    record_outcome(claimed, heart, streams, result.entry)
+    let seen = Seen {
+        start: before.head(),
+        last_words: Some(streams.human.last_words().to_owned()),
+    };
+    record_outcome(claimed, heart, streams, &result.entry, &seen)
 }
 
 fn gather(
@@ -277,7 +307,13 @@ fn entry(
     entry
 }
 
-fn record_outcome(claimed: &Claimed, heart: &Heart, streams: &mut Streams, entry: WakeUpEntry) -> bool {
+fn record_outcome(
+    claimed: &Claimed,
+    heart: &Heart,
+    streams: &mut Streams,
+    entry: &WakeUpEntry,
+    seen: &Seen,
+) -> bool {
     let (n, verdict, detail) = (entry.n, entry.verdict, entry.detail.clone());
     let fence = claimed.fence();
     let settle = |wait| {
@@ -293,6 +329,14 @@ fn record_outcome(claimed: &Claimed, heart: &Heart, streams: &mut Streams, entry
     match recorded {
         Ok(Settlement::Recorded) => {
             streams.human.note(&footer(n, verdict, detail.as_deref()));
+            let written =
+                heart.while_beating(|| write_checkpoint(&claimed.files, &claimed.record, entry, seen));
+            if let Err(error) = written {
+                let error = error_chain(&error);
+                streams.human.note(&format!(
+                    "the checkpoint of wake-up {n} could not be written: {error}"
+                ));
+            }
             let _removed = claimed.files.remove(&claimed.files.layout().wrapper());
             true
         }

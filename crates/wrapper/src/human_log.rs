@@ -10,6 +10,9 @@ use crate::log_file::LogFile;
 /// So much of a message that is not finished is kept for the case that it never is.
 const UNFINISHED: usize = 512 * 1024;
 
+/// So much of the agent's last message is kept for its checkpoint.
+const LAST_WORDS: usize = 4_000;
+
 /// Text goes to the disk in pieces of this size, so that escaping needs no second copy of a long message.
 const PIECE: usize = 64 * 1024;
 
@@ -25,6 +28,8 @@ pub(crate) struct HumanLog {
     stderr_partial: Vec<u8>,
     unfinished: String,
     unfinished_dropped: u64,
+    /// The end of what the agent said last.
+    last_words: String,
 }
 
 impl HumanLog {
@@ -36,6 +41,19 @@ impl HumanLog {
             stderr_partial: Vec::new(),
             unfinished: String::new(),
             unfinished_dropped: 0,
+            last_words: String::new(),
+        }
+    }
+
+    /// The end of the last message of the agent, finished or not.
+    pub(crate) fn last_words(&self) -> &str {
+        &self.last_words
+    }
+
+    fn remember(&mut self, text: &str) {
+        if !text.trim().is_empty() {
+            let from = text.ceil_char_boundary(text.len().saturating_sub(LAST_WORDS));
+            text[from..].clone_into(&mut self.last_words);
         }
     }
 
@@ -88,6 +106,7 @@ impl HumanLog {
             ));
         }
         if !unfinished.is_empty() {
+            self.remember(&unfinished);
             self.text(&unfinished);
         }
         self.start_line();
@@ -150,6 +169,7 @@ impl TextSink for HumanLog {
     fn finished(&mut self, text: &str) {
         self.discarded();
         if !text.is_empty() {
+            self.remember(text);
             self.text(text);
         }
     }

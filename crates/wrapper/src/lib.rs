@@ -179,6 +179,7 @@ async fn see_through(claimed: &Claimed, home: &HomeLayout, mut signals: Signals)
         signals: &mut signals,
         streams: &mut streams,
         end_requested,
+        start_head: before.head(),
         group: None,
         exited: false,
         noted: pod_core::Usage::default(),

@@ -8,6 +8,7 @@ use pod_adapters::{Adapter, AgentCommand, ProgramPlan, Server, WakeSpec, adapter
 use pod_config::AgentStore;
 use pod_core::{AgentDefinition, AgentFile, HomeLayout, SCHEMA_VERSION, StartFailure, Usage, error_chain};
 use pod_disk::Durability;
+use pod_reconcile::{ensure_checkpoint, latest_checkpoint};
 use sha2::{Digest as _, Sha256};
 
 use crate::claim::Claimed;
@@ -108,7 +109,8 @@ fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Resul
     agent.instructions_hash = hash_of(&role);
     let adapter = adapter(kind);
     let session = session(claimed, adapter, agent);
-    let prompt = write_prompt(claimed, &role)?;
+    let (prompt, unread) = write_prompt(claimed, &role)?;
+    unread.into_iter().for_each(|note| agent.add_note(note));
     let layout = claimed.files.layout();
     let podctl = server_program();
     let command = adapter.command(&WakeSpec {
@@ -136,7 +138,7 @@ fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Resul
     if let Some(overlay) = &command.overlay {
         let home = env.get(OsStr::new("HOME")).map(PathBuf::from);
         if let Err(why) = overlay::make(&claimed.files, overlay, home.as_deref()) {
-            agent.note = Some(format!("the agent has no tool for its handoff: {why}"));
+            agent.add_note(format!("the agent has no tool for its handoff: {why}"));
         }
     }
     Ok(Prepared {
@@ -148,15 +150,35 @@ fn resolve(claimed: &Claimed, home: &HomeLayout, agent: &mut AgentFile) -> Resul
     })
 }
 
-fn write_prompt(claimed: &Claimed, role: &str) -> Result<String, StartFailure> {
+/// Writes the prompt. Returns it, and what a person should know of how it came about.
+fn write_prompt(claimed: &Claimed, role: &str) -> Result<(String, Option<String>), StartFailure> {
     let (n, layout) = (claimed.current.n, claimed.files.layout());
     let messages = prompt::take_messages(&claimed.files, &claimed.record, n);
-    let prompt = prompt::compose(&claimed.record, n, &layout.docs(), role, &messages);
+    // Whoever recorded the last outcome may have died before its checkpoint. One that cannot be had costs nothing
+    // but what it would have said.
+    let ensured = ensure_checkpoint(&claimed.files, &claimed.record);
+    let latest = ensured.and_then(|_| latest_checkpoint(&claimed.files));
+    let (checkpoint, unread) = match latest {
+        Ok(checkpoint) => (checkpoint, None),
+        Err(error) => (
+            None,
+            Some(format!(
+                "the last checkpoint is not quoted: {}",
+                error_chain(&error)
+            )),
+        ),
+    };
+    let parts = prompt::Parts {
+        role,
+        checkpoint: checkpoint.as_deref(),
+        messages: &messages,
+    };
+    let prompt = prompt::compose(&claimed.record, n, layout, &parts);
     let written = claimed
         .files
         .write(&layout.prompt(n), prompt.as_bytes(), Durability::Atomic);
     written.map_err(|error| StartFailure::Spawn(format!("{error}: {}", error.source)))?;
-    Ok(prompt)
+    Ok((prompt, unread))
 }
 
 fn environment(

@@ -2,20 +2,50 @@
 
 use std::path::{Path, PathBuf};
 
-use pod_core::{PodRecord, Verdict};
+use pod_core::{PodLayout, PodRecord, Verdict, quote_checkpoint};
 use pod_disk::{DiskError, Durability};
 use pod_reconcile::PodFiles;
+
+/// So many wake-ups' uncommitted work is named.
+const SAVED_LISTED: usize = 3;
 
 /// How much of one message is given.
 const MESSAGE_LIMIT: usize = 64 * 1024;
 
-/// Puts a prompt together, in the order of contract section 7: the pod's contract, the role, messages from a
-/// person, the goal. A part that is empty is left out.
-pub(crate) fn compose(record: &PodRecord, n: u32, docs: &Path, role: &str, messages: &[String]) -> String {
+/// What differs from one prompt of a pod to the next.
+pub(crate) struct Parts<'a> {
+    /// The words of the agent's definition.
+    pub(crate) role: &'a str,
+    /// The newest checkpoint.
+    pub(crate) checkpoint: Option<&'a str>,
+    /// Messages from a person.
+    pub(crate) messages: &'a [String],
+}
+
+/// Puts a prompt together, in the order of contract section 7: the pod's contract, the role, the newest checkpoint,
+/// messages from a person, the goal. A part that is empty is left out.
+pub(crate) fn compose(record: &PodRecord, n: u32, layout: &PodLayout, given: &Parts<'_>) -> String {
+    let docs = &layout.docs();
     let mut parts = vec![contract(record, n, docs)];
-    if !role.trim().is_empty() {
-        parts.push(format!("# Your role\n\n{}", role.trim()));
+    if !given.role.trim().is_empty() {
+        parts.push(format!("# Your role\n\n{}", given.role.trim()));
     }
+    if let Some(checkpoint) = given.checkpoint {
+        let path = layout.latest_checkpoint();
+        parts.push(
+            quote_checkpoint(checkpoint, &path.to_string_lossy())
+                .trim_end()
+                .to_owned(),
+        );
+    }
+    let saved = saved_work(record);
+    if !saved.is_empty() {
+        parts.push(format!(
+            "# Work that was left uncommitted\n\n{}",
+            saved.join("\n")
+        ));
+    }
+    let messages = given.messages;
     if !messages.is_empty() {
         let list: Vec<String> = messages
             .iter()
@@ -28,6 +58,25 @@ pub(crate) fn compose(record: &PodRecord, n: u32, docs: &Path, role: &str, messa
     }
     parts.push(goal(record, docs));
     parts.join("\n\n")
+}
+
+/// The uncommitted work of the wake-ups since the last one that declared something, the newest first.
+fn saved_work(record: &PodRecord) -> Vec<String> {
+    let unanswered = record
+        .wake_ups
+        .iter()
+        .rev()
+        .take_while(|entry| !matches!(entry.verdict, Verdict::More | Verdict::Done));
+    unanswered
+        .filter_map(|entry| {
+            Some(format!(
+                "- Wake-up {}: {}",
+                entry.n,
+                entry.saved_work.as_ref()?.words()
+            ))
+        })
+        .take(SAVED_LISTED)
+        .collect()
 }
 
 fn contract(record: &PodRecord, n: u32, docs: &Path) -> String {
@@ -46,7 +95,13 @@ fn contract(record: &PodRecord, n: u32, docs: &Path) -> String {
          - writing `{docs}/HANDOFF.md` yourself, with the status as its first line.\n\n\
          The status is `status: rotating` if another session has to go on, and `status: done` if the whole goal is \
          reached and checked. Below it, say what is done, what is not, and what to do next. A session that ends \
-         without a fresh handoff counts as failed, however well it went.",
+         without a fresh handoff counts as failed, however well it went.\n\n\
+         A session may be cut off at any moment. What should survive that, leave on the way: by the tool \
+         `pod_checkpoint`, or by `podctl checkpoint --save -` with the text on stdin. It is no handoff. If you send \
+         subagents to work, have each of them run `podctl checkpoint WAVE SUB \
+         '{{\"last_action\":\"…\",\"next_step\":\"…\",\"files_modified\":[],\"commits_made\":[]}}'` after every \
+         substantive tool use or every 30 seconds, whichever comes first, and not after mere reads; \
+         `podctl wave brief WAVE SUB` is what a new one has to be told if one was cut off.",
         pod = record.id,
     )
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use pod_adapters::StdoutPlan;
-use pod_core::{ExitFacts, ExitStatus, KillCause, StartFailure, Usage, budget_exhausted, error_chain};
+use pod_core::{
+    ExitFacts, ExitStatus, KillCause, StartFailure, StartHead, Usage, budget_exhausted, error_chain,
+};
 use pod_process::{Cgroup, Handle, Sig, SweepReport};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGXFSZ};
 use signal_hook_tokio::Signals;
@@ -53,6 +55,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) streams: &'a mut Streams,
     /// Whether we were told to end before there was an agent.
     pub(crate) end_requested: bool,
+    /// HEAD as it was before the start.
+    pub(crate) start_head: Option<StartHead>,
     /// The wake-up's own control group.
     pub(crate) group: Option<PathBuf>,
     /// Whether the agent's own process has ended.
@@ -77,7 +81,7 @@ impl Runner<'_> {
         if prepared.command.stdout == StdoutPlan::File {
             self.streams.leave_raw_log();
         }
-        let mut running = start(prepared, self.claimed, group)?;
+        let mut running = start(prepared, self.claimed, group, self.start_head.as_ref())?;
         let pid = running.agent.pid();
         let machine = self.attend(&mut running).await;
         self.streams.end();
@@ -175,7 +179,9 @@ impl Runner<'_> {
         let usage = self.streams.usage();
         if usage != self.noted {
             self.noted = usage;
-            self.claimed.announce_agent(agent, self.group.as_deref(), usage);
+            let start = self.start_head.as_ref();
+            self.claimed
+                .announce_agent(agent, self.group.as_deref(), start, usage);
         }
     }
 

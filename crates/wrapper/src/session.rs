@@ -33,7 +33,7 @@ pub(crate) fn session(claimed: &Claimed, adapter: &dyn Adapter, agent: &mut Agen
             };
         }
         Some(Err(why)) => {
-            agent.note = Some(format!("cold start: {why}"));
+            agent.add_note(format!("cold start: {why}"));
             (claimed.files.layout().session(claimed.current.n), random_uuid())
         }
         None => (claimed.files.layout().session(claimed.current.n), random_uuid()),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::time::Duration;
 
-use pod_core::{StartFailure, Usage, error_chain};
+use pod_core::{StartFailure, StartHead, Usage, error_chain};
 use pod_process::{Cgroup, Handle, LaunchError, Recipe};
 use tokio::net::unix::pipe::Receiver;
 
@@ -33,6 +33,7 @@ pub(crate) fn start(
     prepared: Prepared,
     claimed: &Claimed,
     group: Option<&Cgroup>,
+    head: Option<&StartHead>,
 ) -> Result<Running, StartFailure> {
     let other = |error: std::io::Error| StartFailure::Spawn(error.to_string());
     let stdin = match &prepared.command.stdin {
@@ -84,7 +85,7 @@ pub(crate) fn start(
             StartFailure::Spawn(error_chain(&error))
         }
     })?;
-    claimed.announce_agent(&launched.handle, group.map(Cgroup::dir), Usage::default());
+    claimed.announce_agent(&launched.handle, group.map(Cgroup::dir), head, Usage::default());
     Ok(Running {
         agent: launched.handle,
         stdout: Some(stdout),

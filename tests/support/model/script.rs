@@ -259,6 +259,15 @@ impl Reply {
         })
     }
 
+    /// A call of a tool whose name ends so, which each CLI gives a prefix of its own.
+    #[must_use]
+    pub fn tool(self, suffix: &str, args: &Value) -> Self {
+        self.call(ToolCall::Named {
+            suffix: suffix.to_owned(),
+            args: args.clone(),
+        })
+    }
+
     /// Hands over, by the tool that agents-pod gives to agents.
     #[must_use]
     pub fn handoff(self, status: &str, summary: &str) -> Self {

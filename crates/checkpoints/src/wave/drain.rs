@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use pod_core::{SubCheckpoint, SubCheckpointError, WaveLayout};
+use pod_core::{SubCheckpoint, SubCheckpointError, SubId, WaveLayout};
 use pod_disk::Durability;
 
-use super::scan::skipped;
+use super::scan::{CHECKPOINT, MISNAMED, skipped};
 use super::{Wave, WaveError};
 
 /// What a drain did.
@@ -19,6 +19,16 @@ pub struct Drained {
     pub warnings: Vec<String>,
 }
 
+/// What became of one file.
+enum Taken {
+    /// It was copied.
+    Drained,
+    /// The one here stays; why, if that is worth a word.
+    Kept(Option<String>),
+    /// It is none.
+    Skipped(String),
+}
+
 impl Wave {
     /// Copies the wave's checkpoints from a worktree, each whole and byte for byte. It may be done again at any time:
     /// a checkpoint that is as new here stays, and one that is newer here is never replaced.
@@ -29,84 +39,66 @@ impl Wave {
                 root: self.root.clone(),
             });
         }
-        let source = Self::at(worktree, self.id.clone());
         let mut done = Drained::default();
-        for name in pod_disk::list_below(worktree, source.layout.dir())? {
+        for name in pod_disk::list_below(worktree, self.layout.dir())? {
             let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else {
                 continue;
             };
-            let Some(sub) = WaveLayout::sub_of(name, ".checkpoint.json") else {
-                if name.contains(".checkpoint.json") {
-                    let file = worktree.join(source.layout.dir()).join(name);
-                    done.warnings
-                        .push(skipped(&file, "its name is not `subagent-<SUB>.checkpoint.json`"));
-                }
-                continue;
+            let taken = match WaveLayout::sub_of(name, CHECKPOINT) {
+                Some(sub) => self.take(worktree, &sub)?,
+                None if name.contains(CHECKPOINT) => Taken::Skipped(MISNAMED.to_owned()),
+                None => continue,
             };
-            let file = source.layout.checkpoint(&sub);
-            let limit = SubCheckpoint::LIMIT as u64;
-            let bytes = match pod_disk::read_below(worktree, &file, limit) {
-                Ok(Some(bytes)) => bytes,
-                Ok(None) => continue,
-                Err(error) => {
-                    done.warnings
-                        .push(skipped(&worktree.join(&file), &error.source.to_string()));
-                    continue;
-                }
-            };
-            let theirs = match SubCheckpoint::parse(&bytes) {
-                Ok(theirs) if theirs.wave == self.id && theirs.sub == sub => Some(theirs.at),
-                // It is about to vanish with its worktree, and somebody can read it.
-                Err(SubCheckpointError::Newer(_)) => None,
-                Ok(_) => {
-                    done.warnings.push(skipped(
-                        &worktree.join(&file),
-                        "its ids are others than its name says",
-                    ));
-                    continue;
-                }
-                Err(error) => {
-                    done.warnings
-                        .push(skipped(&worktree.join(&file), &error.to_string()));
-                    continue;
-                }
-            };
-            let _held = self.lock(&sub)?;
-            match (self.load(&sub), theirs) {
-                (Ok(Some(ours)), Some(theirs)) if ours.at >= theirs => {
+            match taken {
+                Taken::Drained => done.drained += 1,
+                Taken::Kept(why) => {
                     done.kept += 1;
-                    if ours.at > theirs {
-                        let why = format!(
-                            "the checkpoint of {} here is newer than that of {theirs}",
-                            ours.at
-                        );
-                        done.warnings.push(format!("subagent `{sub}` is kept: {why}"));
-                    }
-                    continue;
+                    done.warnings.extend(why);
                 }
-                (Ok(Some(_)), None) | (Err(_), None) => {
-                    done.kept += 1;
-                    done.warnings.push(format!(
-                        "subagent `{sub}` is kept: a newer version wrote the checkpoint in the worktree, and there is \
-                         one here"
-                    ));
-                    continue;
+                Taken::Skipped(why) => {
+                    let file = worktree.join(self.layout.dir()).join(name);
+                    done.warnings.push(skipped(&file, &why));
                 }
-                (Err(why), Some(_)) if why.contains("schema_version") => {
-                    done.kept += 1;
-                    done.warnings.push(format!("subagent `{sub}` is kept: {why}"));
-                    continue;
-                }
-                (Ok(_) | Err(_), _) => {}
             }
-            pod_disk::replace_below(
-                &self.root,
-                &self.layout.checkpoint(&sub),
-                &bytes,
-                Durability::Durable,
-            )?;
-            done.drained += 1;
         }
         Ok(done)
+    }
+
+    fn take(&self, worktree: &Path, sub: &SubId) -> Result<Taken, WaveError> {
+        let file = self.layout.checkpoint(sub);
+        let bytes = match pod_disk::read_below(worktree, &file, SubCheckpoint::LIMIT as u64) {
+            Ok(bytes) => bytes.unwrap_or_default(),
+            Err(error) => return Ok(Taken::Skipped(error.source.to_string())),
+        };
+        let theirs = match SubCheckpoint::parse(&bytes) {
+            Ok(theirs) if theirs.wave == self.id && theirs.sub == *sub => Some(theirs.at),
+            Ok(_) => return Ok(Taken::Skipped("its ids are others than its name says".to_owned())),
+            // It is about to vanish with its worktree, and another version can read it.
+            Err(SubCheckpointError::Newer(_)) => None,
+            Err(error) => return Ok(Taken::Skipped(error.to_string())),
+        };
+        let _held = self.lock(sub)?;
+        let here = pod_disk::read_below(&self.root, &file, SubCheckpoint::LIMIT as u64);
+        let here = here.ok().flatten().map(|bytes| SubCheckpoint::parse(&bytes));
+        match (here, theirs) {
+            (Some(Ok(ours)), Some(theirs)) if ours.at >= theirs => {
+                let newer = ours.at > theirs;
+                return Ok(Taken::Kept(newer.then(|| {
+                    format!(
+                        "subagent `{sub}` is kept: the checkpoint of {} here is newer than that of {theirs}",
+                        ours.at
+                    )
+                })));
+            }
+            (Some(Err(SubCheckpointError::Newer(_))), _) | (Some(Ok(_)), None) => {
+                let why =
+                    format!("subagent `{sub}` is kept: a newer version wrote one of the two checkpoints");
+                return Ok(Taken::Kept(Some(why)));
+            }
+            // What stands here is older, or no checkpoint, or nothing.
+            (Some(_) | None, _) => {}
+        }
+        pod_disk::replace_below(&self.root, &file, &bytes, Durability::Durable)?;
+        Ok(Taken::Drained)
     }
 }

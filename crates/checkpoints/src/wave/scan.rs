@@ -7,7 +7,8 @@ use pod_core::{SubCheckpoint, SubId, SubState, SubView, Timestamp, WaveLayout, s
 
 use super::{Dispatch, Wave, WaveError, completions};
 
-const CHECKPOINT: &str = ".checkpoint.json";
+pub(super) const CHECKPOINT: &str = ".checkpoint.json";
+pub(super) const MISNAMED: &str = "its name is not `subagent-<SUB>.checkpoint.json`";
 const DISPATCH: &str = ".dispatch.json";
 
 /// What was found of a wave.
@@ -60,7 +61,7 @@ impl Wave {
                     found.dispatches.insert(sub, dispatch);
                 })
             } else if !name.starts_with('.') && name.contains(CHECKPOINT) {
-                Err("its name is not `subagent-<SUB>.checkpoint.json`".to_owned())
+                Err(MISNAMED.to_owned())
             } else {
                 Ok(())
             };
