@@ -298,9 +298,92 @@ fn idle_podd() {
     Bench::run(bench.command(PODCTL).args(["cancel", "--wait"]).args(ids));
 }
 
+fn subagent_checkpoints() {
+    let bench = Bench::new();
+    let save = |sub: &str| {
+        let mut command = bench.command(PODCTL);
+        command
+            .args(["checkpoint", "1", sub, r#"{"next_step":"go on"}"#])
+            .current_dir(bench.project());
+        command
+    };
+    let (mut one, mut replace) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        one.push(timed(|| assert!(Bench::run(&mut save("a")).success())));
+        replace.push(timed(|| replace_durably(bench.dir.path())));
+    }
+    let bound = median(replace.clone()) * 2 + Duration::from_millis(5);
+    row(
+        "podctl checkpoint",
+        &ms(median(one)),
+        &format!(
+            "2 durable replacements of {} + 5 ms = {}",
+            ms(median(replace)),
+            ms(bound)
+        ),
+    );
+    let all = timed(|| {
+        let children: Vec<Child> = (0..200)
+            .map(|n| save(&format!("s{n}")).spawn().unwrap())
+            .collect();
+        for mut child in children {
+            assert!(child.wait().unwrap().success());
+        }
+    });
+    row("200 at the same time", &ms(all), "2 s");
+}
+
+fn git(dir: &Path, args: &[&str]) {
+    let identity = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
+    let mut command = Command::new("git");
+    command.args(identity).args(args).current_dir(dir);
+    assert!(Bench::run(command.stdout(Stdio::null()).stderr(Stdio::null())).success());
+}
+
+fn large_worktree() {
+    let bench = Bench::new();
+    let project = bench.project();
+    for dir in 0..500 {
+        let dir = project.join(format!("d{}/e{dir}", dir % 20));
+        fs::create_dir_all(&dir).unwrap();
+        for file in 0..100 {
+            fs::write(dir.join(file.to_string()), format!("{}{file}\n", dir.display())).unwrap();
+        }
+    }
+    git(&project, &["init", "-q"]);
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "-qm", "one"]);
+    fs::write(project.join("edited"), "x").unwrap();
+    let index = project.join(".agents-pod/p/git-index");
+    let look = pod_checkpoints::Look {
+        limit: Duration::from_secs(60),
+        mark: None,
+    };
+    let take = || {
+        timed(|| {
+            let repository = pod_checkpoints::Repository::find(&project, &look)
+                .unwrap()
+                .unwrap();
+            let id = "p".parse().unwrap();
+            let saved = repository
+                .save_work(&id, 1, &index, pod_core::ByteSize::mib(10))
+                .unwrap();
+            assert!(matches!(saved, pod_checkpoints::Saving::Saved(_)));
+        })
+    };
+    row("50,000 files kept, the first time", &ms(take()), "6 s");
+    row(
+        "the same, later",
+        &ms(median((0..7).map(|_| take()).collect())),
+        "300 ms",
+    );
+}
+
 fn main() {
     println!("| what | measured | bound |\n|---|---|---|");
     empty_wake_up();
+    subagent_checkpoints();
+    large_worktree();
     idle_wrapper();
     streams();
     idle_podd();

@@ -245,7 +245,7 @@ fn podd_writes_a_checkpoint_that_is_missing() {
 }
 
 #[test]
-fn a_pod_that_changes_its_maker_goes_on_from_the_checkpoint() {
+fn real_agents_of_two_makers_go_on_from_one_checkpoint() {
     let installed: Vec<RealAgent> = [Cli::Pi16, Cli::Claude]
         .into_iter()
         .filter_map(RealAgent::find)

@@ -17,6 +17,9 @@ const QUOTE_END: &str = "--- end of checkpoint ---";
 /// How many commits or files are listed.
 const LISTED: usize = 40;
 
+/// How many paths that were left out are named.
+const LEFT_OUT_LISTED: usize = 10;
+
 words! {
     /// Where a checkpoint comes from.
     CheckpointKind {
@@ -188,16 +191,7 @@ impl Checkpoint<'_> {
                 parts.push(format!("{name}\n\n{}", list(lines, changed.len())));
             }
         }
-        match self.saved_work {
-            None => {}
-            Some(saved @ SavedWork::Kept { .. }) => parts.push(saved.words()),
-            Some(SavedWork::Failed { error }) => {
-                parts.push(format!(
-                    "Its uncommitted work could not be kept: {}",
-                    quoted(error, 400)
-                ));
-            }
-        }
+        parts.extend(self.saved_work.map(SavedWork::words));
         parts.extend(self.facts.notes.iter().map(|note| escaped(note)));
         parts.join("\n\n")
     }
@@ -229,32 +223,38 @@ impl SavedWork {
     /// Where the work is and how to get at it, in a paragraph.
     pub fn words(&self) -> String {
         match self {
+            Self::Kept { name, .. } => format!(
+                "{} `git diff HEAD {name}` shows it, and `git checkout {name} -- PATH` brings a file back. The files \
+                 themselves were not touched.",
+                self.place()
+            ),
+            Self::Failed { .. } => self.place(),
+        }
+    }
+
+    /// Where the work is, in a sentence or two.
+    pub fn place(&self) -> String {
+        match self {
             Self::Kept {
                 name,
                 commit,
                 left_out,
             } => {
                 let short = commit.get(..12).unwrap_or(commit);
-                let mut text = format!(
-                    "Uncommitted work is kept at `{name}` ({short}). `git diff HEAD {name}` shows it, and \
-                     `git checkout {name} -- PATH` brings a file back. The files themselves were not touched."
-                );
-                if !left_out.is_empty() {
-                    let names: Vec<String> = left_out
-                        .iter()
-                        .take(10)
-                        .map(|one| format!("`{}`", quoted(one, 200)))
-                        .collect();
-                    let more = left_out.len().saturating_sub(names.len());
-                    let more = if more > 0 {
-                        format!(" and {more} more")
-                    } else {
-                        String::new()
-                    };
-                    write!(text, " Left out: {}{more}.", names.join(", "))
-                        .expect("a String takes every write");
+                let text = format!("Uncommitted work is kept at `{name}` ({short}).");
+                if left_out.is_empty() {
+                    return text;
                 }
-                text
+                let named: Vec<String> = left_out
+                    .iter()
+                    .take(LEFT_OUT_LISTED)
+                    .map(|one| format!("`{}`", quoted(one, 200)))
+                    .collect();
+                let more = match left_out.len() - named.len() {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!("{text} Left out: {}{more}.", named.join(", "))
             }
             Self::Failed { error } => format!("Uncommitted work could not be kept: {}", quoted(error, 400)),
         }

@@ -371,7 +371,7 @@ pub(crate) struct AgentAdd {
     /// Its name
     #[arg(value_name = "NAME")]
     pub(crate) name: AgentName,
-    /// Its type: pi, command or demo
+    /// Its type: pi, claude, codex, gemini, opencode, command or demo
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) kind: String,
     /// The model that it asks for

@@ -157,7 +157,7 @@ fn wake_ups(page: &mut Page, record: &PodRecord, now: Timestamp) {
             page.push(&format!("      {}", pod_core::quoted(detail, 400)));
         }
         if let Some(saved) = &entry.saved_work {
-            page.push(&format!("      {}", pod_core::quoted(&saved.words(), 2_000)));
+            page.push(&format!("      {}", pod_core::quoted(&saved.place(), 2_000)));
         }
     }
 }

@@ -269,7 +269,7 @@ fn facts(files: &PodFiles, start: Option<&StartHead>) -> Facts {
 }
 
 /// The end of what output.log has of a wake-up, for one whose agent nobody can be asked about.
-fn words_in_log(files: &PodFiles, n: u32) -> Option<String> {
+pub(crate) fn words_in_log(files: &PodFiles, n: u32) -> Option<String> {
     let mut file = files.open(&files.layout().output(), OpenKind::Read).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(64 * 1024)))

@@ -10,7 +10,7 @@ use pod_disk::{DiskError, FileLock, LockMode};
 use pod_process::{Cgroup, Handle, Identity, Mark, Sig, SweepReport};
 use pod_registry::{ReadError, Registry, RegistryError, UpdateError};
 
-use crate::aftermath::{Seen, keep_work, write_checkpoint};
+use crate::aftermath::{Seen, keep_work, words_in_log, write_checkpoint};
 use crate::files::{PodFiles, footer};
 
 /// How long an outcome waits for the registry's lock.
@@ -240,6 +240,7 @@ fn record_outcome(
     let left = files.result(n, &record.id);
     let adopted = left.is_some();
     let mut entry = left.map_or_else(|| lost_entry(record, files, n, died), |result| result.entry);
+    let last_words = words_in_log(files, n);
     if !adopted {
         let token = record.wake().map(|current| &current.token);
         let kept = keep_work(files, record, n, died.save_limit, token);
@@ -273,10 +274,7 @@ fn record_outcome(
         .end_torn_line(&files.layout().events(n))
         .and_then(|()| files.append_output(&footer(n, verdict, detail.as_deref())))
         .and_then(|()| if adopted { Ok(()) } else { files.keep_handoff(n) });
-    let seen = Seen {
-        start,
-        last_words: None,
-    };
+    let seen = Seen { start, last_words };
     // podd writes a missing one.
     let _written = write_checkpoint(files, record, &ended, &seen);
     let _removed = files.remove(&files.layout().wrapper());

@@ -23,6 +23,9 @@ pub(crate) const LOOK: Look = Look {
     mark: None,
 };
 
+/// Ages below it are told in seconds, since that is what decides.
+const SHORT: Duration = Duration::from_secs(120);
+
 /// Works on a wave.
 pub(crate) fn run(command: &WaveCommand) -> Ended {
     match command {
@@ -109,7 +112,11 @@ fn one_sub(found: &Found, sub: &SubId, now: Timestamp) -> Value {
 
 fn table(found: &Found, now: Timestamp) -> Table {
     let mut table = Table::new(&["SUB", "STATE", "CHECKPOINT", "DISPATCHED", "NEXT STEP"]);
-    let away = |at: Option<Timestamp>| at.map_or("-".to_owned(), |at| words::away(at, now));
+    let age = |at: Timestamp| match now.since(at) {
+        young if young < SHORT => format!("{} ago", words::span(young)),
+        _ => words::away(at, now),
+    };
+    let away = |at: Option<Timestamp>| at.map_or("-".to_owned(), age);
     for sub in found.subs() {
         let (checkpoint, dispatch) = (found.checkpoints.get(sub), found.dispatches.get(sub));
         let state = found.state(sub, now);
