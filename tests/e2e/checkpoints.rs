@@ -91,6 +91,9 @@ fn every_way_to_end_leaves_a_checkpoint_of_its_kind() {
 
     let mut wrapper = env.wrapper("lost", &[]);
     env.wait_for_scratch("lost-awake");
+    wait_until("it was heard", LONG, || {
+        env.output("lost").contains("about to write")
+    });
     wrapper.kill9();
     env.podctl(&["park", "lost"]).ok();
     env.pass();

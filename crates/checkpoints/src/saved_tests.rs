@@ -200,6 +200,11 @@ fn a_clean_tree_makes_no_ref_and_an_index_of_ours_follows_head() {
     assert!(matches!(repo.save(2), Saving::Saved(_)));
     repo.git(&["commit", "-qam", "two"]);
     assert_eq!(repo.save(3), Saving::Nothing { left_out: vec![] });
+    repo.write("forced.log", "ignored, and committed all the same\n");
+    repo.git(&["add", "-f", "forced.log"]);
+    repo.git(&["commit", "-qm", "three"]);
+    assert_eq!(repo.save(3), Saving::Nothing { left_out: vec![] });
+    repo.git(&["reset", "-q", "--hard", "HEAD^"]);
     repo.git(&["reset", "-q", "--hard", "HEAD^"]);
     repo.write("more", "x");
     assert!(matches!(repo.save(4), Saving::Saved(_)));

@@ -10,6 +10,7 @@ mod backoff;
 mod budget;
 mod checkpoint;
 mod evidence;
+mod gate;
 mod handoff;
 mod id;
 mod layout;
@@ -41,6 +42,11 @@ pub use checkpoint::{
 pub use evidence::{
     ErrorClass, EventFacts, Evidence, ExitFacts, ExitStatus, FinalError, KilledBy, StartFailure, Stop,
     Terminal,
+};
+pub use gate::{
+    Classification, Decision, DecisionEntry, DecisionLog, Disposition, Freshness, GateEvidence, GateMode,
+    GateOverall, LogPart, ModeView, Next, Phase, PlanDecision, Situation, Stage, StepRecord, Validity,
+    Violation, ViolationKind, freshness, reconcile,
 };
 pub use handoff::{Declaration, HEAD_LIMIT, HandoffHead, parse_handoff};
 pub use id::{AgentName, IdError, PodId, SubId, Token, WaveId};

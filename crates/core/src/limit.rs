@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::civil::Time;
+use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 
 use crate::Timestamp;
@@ -10,8 +10,8 @@ use crate::Timestamp;
 /// When a limit ends, as a sentence says it; `None` where it says nothing, or something that is past.
 ///
 /// Reads `in 2s`, `in 5 minutes`, `retry after 30`, an RFC 3339 instant, and a time of day such as
-/// `resets 2:30am`, `at 11:13 PM`, `8pm (Asia/Tokyo)`. A time of day without a zone is in `local`, the
-/// CLI's own, and means its next occurrence after `read_at`.
+/// `resets 2:30am`, `at 11:13 PM`, `8pm (Asia/Tokyo)`, `Dec 5 at 9am`, `Dec 5th, 2026 9:13 AM`. A time of day
+/// without a zone is in `local`, the CLI's own; without a date it means its next occurrence after `read_at`.
 pub fn reset_from_text(text: &str, read_at: Timestamp, local: &TimeZone) -> Option<Timestamp> {
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '"'))
@@ -37,22 +37,40 @@ fn instant(words: &[&str], read_at: Timestamp) -> Option<Timestamp> {
 }
 
 fn delay(words: &[&str]) -> Option<Duration> {
-    words.windows(2).enumerate().find_map(|(index, pair)| {
-        let lead = trimmed(pair[0]).to_ascii_lowercase();
+    words.iter().enumerate().find_map(|(index, word)| {
+        let lead = trimmed(word).to_ascii_lowercase();
         if !matches!(lead.as_str(), "in" | "after" | "retry-after" | "wait") {
             return None;
         }
-        let number = pair[1].trim_end_matches(['.', ')', '!']);
-        let unit = words.get(index + 2).map_or("", |word| trimmed(word));
-        number.parse::<f64>().map_or_else(
-            |_| spelled(number),
-            |count| {
-                // `in 3 requests` is no delay; `retry-after: 30` is one, in seconds.
-                let secs = unit_secs(unit).or_else(|| (lead != "in").then_some(1.0))?;
-                Duration::try_from_secs_f64(count * secs).ok()
-            },
-        )
+        // `1 hour and 30 minutes`, `1h 30m`: every part counts.
+        let mut rest = &words[index + 1..];
+        let mut total: Option<Duration> = None;
+        while let Some((part, used)) = delay_part(rest, &lead, total.is_none()) {
+            total = Some(total.unwrap_or_default().saturating_add(part));
+            rest = &rest[used..];
+            if rest.first().is_some_and(|word| word.eq_ignore_ascii_case("and")) {
+                rest = &rest[1..];
+            }
+        }
+        total
     })
+}
+
+/// One part of a delay, and how many words it takes.
+fn delay_part(words: &[&str], lead: &str, first: bool) -> Option<(Duration, usize)> {
+    let number = words.first()?.trim_end_matches(['.', ')', '!']);
+    let Ok(count) = number.parse::<f64>() else {
+        return spelled(number).map(|part| (part, 1));
+    };
+    let unit = words.get(1).map_or("", |word| trimmed(word));
+    let (secs, used) = match unit_secs(unit) {
+        Some(secs) => (secs, 2),
+        // `in 3 requests` is no delay; `retry-after: 30` is one, in seconds.
+        None if first && lead != "in" => (1.0, 1),
+        None => return None,
+    };
+    let part = Duration::try_from_secs_f64(count * secs).ok()?;
+    Some((part, used))
 }
 
 fn unit_secs(unit: &str) -> Option<f64> {
@@ -88,25 +106,75 @@ fn spelled(text: &str) -> Option<Duration> {
 }
 
 fn time_of_day(words: &[&str], read_at: Timestamp, local: &TimeZone) -> Option<Timestamp> {
-    words.iter().enumerate().find_map(|(index, word)| {
-        let lead = index
-            .checked_sub(1)
-            .map_or(String::new(), |i| trimmed(words[i]).to_ascii_lowercase());
-        if !matches!(lead.as_str(), "at" | "resets" | "reset" | "until") {
+    let word = |at: usize| words.get(at).copied().unwrap_or("");
+    // The first time of day decides, even if it cannot be one.
+    let found = (1..words.len()).find_map(|index| {
+        let lead = trimmed(words[index - 1]).to_ascii_lowercase();
+        if !matches!(lead.as_str(), "at" | "resets" | "reset" | "until" | "on") {
             return None;
         }
-        let next = words.get(index + 1).copied().unwrap_or("");
-        let (time, used) = clock_time(trimmed(word), trimmed(next))?;
-        let zone_word = words.get(index + 1 + used).copied().unwrap_or("");
+        let (date, skipped) = calendar_date(&words[index..]).unzip();
+        let index = index + skipped.unwrap_or(0);
+        let (time, used) = clock_time(trimmed(word(index)), trimmed(word(index + 1)))?;
+        let zone_word = word(index + 1 + used);
         let zone = if zone_word.starts_with('(') || zone_word == "UTC" {
             // An unknown zone is no reason to guess another one.
-            TimeZone::get(zone_word.trim_matches(|c: char| !c.is_alphanumeric() && c != '/' && c != '_'))
-                .ok()?
+            match TimeZone::get(
+                zone_word.trim_matches(|c: char| !c.is_alphanumeric() && c != '/' && c != '_'),
+            ) {
+                Ok(zone) => zone,
+                Err(_) => return Some(None),
+            }
         } else {
             local.clone()
         };
-        next_occurrence(time, read_at, &zone)
-    })
+        Some(match date {
+            Some(date) => on_date(date, time, read_at, &zone),
+            None => next_occurrence(time, read_at, &zone),
+        })
+    });
+    found.flatten()
+}
+
+/// A day of a month, and its year where one is named.
+type Day = (i8, i8, Option<i16>);
+
+/// A date such as `Dec 5`, `Dec 5th, 2026` or `December 5 at`, and how many words it takes.
+fn calendar_date(words: &[&str]) -> Option<(Day, usize)> {
+    const MONTHS: [&str; 12] = [
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ];
+    // Commas have split words and left empty ones.
+    let mut at = words.iter().enumerate().filter(|(_, word)| !word.is_empty());
+    let (_, month) = at.next()?;
+    let month = trimmed(month).to_ascii_lowercase();
+    let month = MONTHS.iter().position(|name| month.starts_with(name))?;
+    let (day_at, day) = at.next()?;
+    let day = trimmed(day).trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let day = day.parse::<i8>().ok()?;
+    let mut used = day_at + 1;
+    let mut year = None;
+    for (at, word) in at {
+        match trimmed(word).parse::<i16>() {
+            Ok(named) if year.is_none() && named >= 1970 => year = Some(named),
+            Err(_) if word.eq_ignore_ascii_case("at") => {}
+            Ok(_) | Err(_) => return Some(((i8::try_from(month + 1).ok()?, day, year), at)),
+        }
+        used = at + 1;
+    }
+    Some(((i8::try_from(month + 1).ok()?, day, year), used))
+}
+
+/// A time on a date; without a year, on the next such date.
+fn on_date((month, day, year): Day, time: Time, read_at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    let this = zone.to_datetime(read_at.instant()).date().year();
+    let years = year.map_or([this, this.saturating_add(1)], |year| [year, year]);
+    years
+        .into_iter()
+        .filter_map(|year| Date::new(year, month, day).ok())
+        .filter_map(|date| zone.to_timestamp(date.to_datetime(time)).ok())
+        .map(Timestamp::new)
+        .find(|at| *at > read_at)
 }
 
 /// A time of day, and how many of the two words it took beyond the first.
@@ -162,6 +230,18 @@ mod tests {
             ("retry after 30", Some("2026-11-30T23:00:30.000Z")),
             ("in 1h2m3s", Some("2026-12-01T00:02:03.000Z")),
             ("in 1.5h", Some("2026-12-01T00:30:00.000Z")),
+            ("in 1 hour 30 minutes", Some("2026-12-01T00:30:00.000Z")),
+            ("in 1h 30m, or upgrade", Some("2026-12-01T00:30:00.000Z")),
+            ("in 2 days and 1 hour.", Some("2026-12-03T00:00:00.000Z")),
+            ("resets Dec 5 at 9am (UTC)", Some("2026-12-05T09:00:00.000Z")),
+            ("resets Dec 5, 9am (UTC)", Some("2026-12-05T09:00:00.000Z")),
+            ("resets Jan 2, 5pm (Asia/Tokyo)", Some("2027-01-02T08:00:00.000Z")),
+            (
+                "Try again at Dec 5th, 2026 9:13 AM.",
+                Some("2026-12-05T09:13:00.000Z"),
+            ),
+            ("resets Feb 30 at 9am", None),
+            ("resets Dec 5", None),
             ("limit resets 2:30am", Some("2026-12-01T02:30:00.000Z")),
             (
                 "hit your limit · resets 3pm (UTC)",

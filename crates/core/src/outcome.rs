@@ -176,6 +176,18 @@ words! {
         AgentMissing = "agentMissing",
         /// The agent waits for an answer.
         NeedsInput = "needsInput",
+        /// The worktree breaks the rules of its gates' definition.
+        CheckpointInvalid = "checkpointInvalid",
+        /// The agent's output made no sense too often.
+        ProviderFailure = "providerFailure",
+        /// Nothing is known of the worktree as it is, and asking again does not help.
+        StaleEvidence = "staleEvidence",
+        /// A gate failed, and repairs did not help.
+        GateFailed = "gateFailed",
+        /// A step of a gate could not be started.
+        GateError = "gateError",
+        /// Wake-ups changed nothing.
+        NoNewWork = "noNewWork",
     }
 }
 

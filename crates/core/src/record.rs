@@ -179,17 +179,19 @@ impl Usage {
     /// The sum, in which a known figure beside an unknown one stays known.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        fn sum<T: std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
+        fn sum<T>(a: Option<T>, b: Option<T>, add: fn(T, T) -> T) -> Option<T> {
             match (a, b) {
-                (Some(a), Some(b)) => Some(a + b),
+                (Some(a), Some(b)) => Some(add(a, b)),
                 (a, b) => a.or(b),
             }
         }
+        // What a CLI prints is no reason to overflow.
+        let tokens = |a, b| sum(a, b, u64::saturating_add);
         Self {
-            input_tokens: sum(self.input_tokens, other.input_tokens),
-            output_tokens: sum(self.output_tokens, other.output_tokens),
-            cache_read_tokens: sum(self.cache_read_tokens, other.cache_read_tokens),
-            cost_usd: sum(self.cost_usd, other.cost_usd),
+            input_tokens: tokens(self.input_tokens, other.input_tokens),
+            output_tokens: tokens(self.output_tokens, other.output_tokens),
+            cache_read_tokens: tokens(self.cache_read_tokens, other.cache_read_tokens),
+            cost_usd: sum(self.cost_usd, other.cost_usd, |a, b| a + b),
         }
     }
 
@@ -197,7 +199,7 @@ impl Usage {
     pub fn tokens(self) -> Option<u64> {
         match (self.input_tokens, self.output_tokens) {
             (None, None) => None,
-            (input, output) => Some(input.unwrap_or(0) + output.unwrap_or(0)),
+            (input, output) => Some(input.unwrap_or(0).saturating_add(output.unwrap_or(0))),
         }
     }
 }

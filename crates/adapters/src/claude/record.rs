@@ -158,7 +158,7 @@ impl<'a> Record<'a> {
     /// What this turn used; the cost is that of the whole session.
     pub(super) fn usage(&self) -> Usage {
         let used: Option<Used> = read(self.usage);
-        let sum = |a: Option<u64>, b: Option<u64>| a.map(|a| a + b.unwrap_or(0));
+        let sum = |a: Option<u64>, b: Option<u64>| a.map(|a| a.saturating_add(b.unwrap_or(0)));
         Usage {
             input_tokens: used
                 .as_ref()

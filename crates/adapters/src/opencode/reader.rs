@@ -165,8 +165,8 @@ impl OpenCodeRecords {
         seen.settled = seen.stop != Some(Stop::ToolUse);
         if let Some(tokens) = &part.tokens {
             seen.usage = seen.usage.plus(Usage {
-                input_tokens: Some(tokens.input + tokens.cache.write),
-                output_tokens: Some(tokens.output + tokens.reasoning),
+                input_tokens: Some(tokens.input.saturating_add(tokens.cache.write)),
+                output_tokens: Some(tokens.output.saturating_add(tokens.reasoning)),
                 cache_read_tokens: Some(tokens.cache.read),
                 cost_usd: part.cost,
             });
