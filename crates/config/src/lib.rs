@@ -8,11 +8,13 @@
 mod agents;
 mod edit;
 mod error;
+mod gates;
 mod home;
 mod settings;
 mod source;
 
 pub use agents::{AgentStore, IfPresent, instructions};
 pub use error::{AgentError, ConfigError, HomeError};
+pub use gates::{GATES_FILE, GatesError, definition_hash, parse_gates};
 pub use home::home_layout;
 pub use settings::{Config, Origin};

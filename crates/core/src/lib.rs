@@ -44,9 +44,10 @@ pub use evidence::{
     Terminal,
 };
 pub use gate::{
-    Classification, Decision, DecisionEntry, DecisionLog, Disposition, Freshness, GateEvidence, GateMode,
-    GateOverall, LogPart, ModeView, Next, Phase, PlanDecision, Situation, Stage, StepRecord, Validity,
-    Violation, ViolationKind, freshness, reconcile,
+    Classification, Decision, DecisionEntry, DecisionLog, Disposition, Freshness, GateDefinitions,
+    GateEvidence, GateMode, GateOverall, LogPart, ModeView, Next, PatternError, Phase, PlanDecision, Scope,
+    ScopeDefinition, Situation, Stage, StepDefinition, StepRecord, Validity, Violation, ViolationKind,
+    freshness, reconcile,
 };
 pub use handoff::{Declaration, HEAD_LIMIT, HandoffHead, parse_handoff};
 pub use id::{AgentName, IdError, PodId, SubId, Token, WaveId};

@@ -6,10 +6,13 @@
 mod decision;
 mod evidence;
 mod reconcile;
+mod scope;
 
 pub use decision::{DecisionEntry, DecisionLog, LogPart, Phase};
 pub use evidence::{GateEvidence, StepRecord, freshness};
 pub use reconcile::{Decision, Disposition, ModeView, Next, PlanDecision, Situation, reconcile};
+
+pub use scope::{GateDefinitions, PatternError, Scope, ScopeDefinition, StepDefinition};
 
 use serde::{Deserialize, Serialize};
 

@@ -41,6 +41,7 @@ fn fast(at: &mut Situation, freshness: Freshness, overall: Option<GateOverall>) 
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "it is one table")]
 fn the_table_row_by_row() {
     use Disposition as D;
     use Freshness::{Current, Missing, Stale, Unknown};
