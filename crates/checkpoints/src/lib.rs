@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod content;
 mod git;
 mod repository;
 mod saved;
@@ -23,10 +24,11 @@ use pod_core::PodLayout;
 use pod_disk::{DiskError, Durability};
 use sha2::{Digest as _, Sha256};
 
+pub use content::Content;
 pub use git::{GitError, Look};
 pub use repository::Repository;
 pub use saved::Saving;
-pub use snapshot::Snapshot;
+pub use snapshot::{Large, Snapshot};
 pub use tasks::{all_ticked, open_tasks};
 pub use wave::{Dispatch, Drained, Found, Wave, WaveError, find_root};
 pub use worktree::{Worktree, worktree};

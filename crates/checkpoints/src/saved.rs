@@ -4,8 +4,10 @@ use std::path::Path;
 
 use pod_core::{ByteSize, PodId, SavedWork, saved_ref};
 
+use crate::content::bytes_shown;
 use crate::git::GitError;
 use crate::repository::Repository;
+use crate::snapshot::Large;
 
 /// What became of the uncommitted work of a wake-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,21 +27,20 @@ impl Repository {
     /// Index, HEAD, stash and files of the user stay as they are, and no hook runs. Only the wake-up's own lock
     /// keeps two of these apart: `index` is used by one at a time.
     pub fn save_work(&self, pod: &PodId, n: u32, index: &Path, limit: ByteSize) -> Result<Saving, GitError> {
-        let snapshot = self.snapshot(index, limit)?;
+        let snapshot = self.snapshot(index, Large::LeaveOut(limit))?;
+        let left_out: Vec<String> = snapshot.left_out.iter().map(|path| bytes_shown(path)).collect();
         let unchanged = match &self.head {
             Some(head) => head.tree == snapshot.tree,
             None => self.empty_tree()? == snapshot.tree,
         };
         if unchanged {
-            return Ok(Saving::Nothing {
-                left_out: snapshot.left_out,
-            });
+            return Ok(Saving::Nothing { left_out });
         }
         let mut message = format!(
             "Unsaved work of wake-up {n} of pod {pod}\n\nKept by agents-pod when the wake-up was cut off.\n"
         );
-        if !snapshot.left_out.is_empty() {
-            message.push_str(&format!("Left out:\n  {}\n", snapshot.left_out.join("\n  ")));
+        if !left_out.is_empty() {
+            message.push_str(&format!("Left out:\n  {}\n", left_out.join("\n  ")));
         }
         let mut args = vec!["commit-tree", "--no-gpg-sign", &snapshot.tree];
         if let Some(head) = &self.head {
@@ -52,7 +53,7 @@ impl Repository {
         Ok(Saving::Saved(SavedWork::Kept {
             name,
             commit,
-            left_out: snapshot.left_out,
+            left_out,
         }))
     }
 }

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use pod_core::ByteSize;
@@ -21,8 +22,17 @@ use crate::repository::Repository;
 pub struct Snapshot {
     /// The tree. Outside the project it is that of HEAD.
     pub tree: String,
-    /// Paths that differ from HEAD and are not in it as they are, shown harmlessly.
-    pub left_out: Vec<String>,
+    /// Paths that differ from HEAD and are not in it as they are.
+    pub left_out: Vec<Vec<u8>>,
+}
+
+/// What becomes of large files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Large {
+    /// Those above it are left out.
+    LeaveOut(ByteSize),
+    /// Those above so many bytes are in the tree by their hash alone: their content is not stored.
+    Hash(u64),
 }
 
 /// One entry of git's status.
@@ -33,24 +43,34 @@ enum Changed<'a> {
     Nested(&'a [u8]),
 }
 
+/// How a path gets into the index.
+enum Entry {
+    /// As git does it.
+    Ordinary,
+    /// By its hash, with this mode.
+    Hashed(&'static str),
+    /// Not at all.
+    LeftOut,
+}
+
 impl Repository {
     /// Takes a snapshot with the index at `index`, which is made if it is missing and nobody else may use meanwhile.
     ///
-    /// Files over `limit` are left out, as are those that cannot be read.
-    pub fn snapshot(&self, index: &Path, limit: ByteSize) -> Result<Snapshot, GitError> {
+    /// What cannot be read is left out.
+    pub fn snapshot(&self, index: &Path, large: Large) -> Result<Snapshot, GitError> {
         // Whoever held the lock is dead: the index is ours alone.
         remove(&index.with_extension("lock"));
-        match self.try_snapshot(index, limit) {
+        match self.try_snapshot(index, large) {
             Err(GitError::Failed { .. }) if index.exists() => {
                 // Perhaps our index is torn. It is nothing but a memory.
                 forget(index);
-                self.try_snapshot(index, limit)
+                self.try_snapshot(index, large)
             }
             taken => taken,
         }
     }
 
-    fn try_snapshot(&self, index: &Path, limit: ByteSize) -> Result<Snapshot, GitError> {
+    fn try_snapshot(&self, index: &Path, large: Large) -> Result<Snapshot, GitError> {
         let git = self.git.with_index(index);
         self.follow_head(&git, index)?;
         let args = [
@@ -64,24 +84,33 @@ impl Repository {
         let args = args.iter().chain(&more).map(OsString::from);
         let status = git.run(args.chain([self.pathspec()]))?;
         let mut left_out = BTreeSet::new();
-        let mut paths = Vec::new();
+        let (mut paths, mut hashed) = (Vec::new(), Vec::new());
         let added = self.added_by_user()?;
         let changed = status.split(|byte| *byte == 0).filter_map(changed);
-        let added = added
-            .split(|byte| *byte == 0)
-            .filter(|path| !path.is_empty())
-            .map(Changed::Path);
-        for one in changed.chain(added) {
-            match one {
-                Changed::Nested(path) => {
-                    left_out.insert(shown(path));
-                }
-                Changed::Path(path) if self.fits(path, limit) => {
+        let added_paths = added.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        for one in changed.chain(added_paths.map(Changed::Path)) {
+            let (Changed::Path(path) | Changed::Nested(path)) = one;
+            let entry = match one {
+                Changed::Path(_) => self.entry(path, large),
+                Changed::Nested(_) => Entry::LeftOut,
+            };
+            match entry {
+                Entry::Ordinary => {
                     paths.extend_from_slice(path);
                     paths.push(0);
                 }
-                Changed::Path(path) => {
-                    left_out.insert(shown(path));
+                Entry::Hashed(mode) => {
+                    let id = git.line([
+                        OsStr::new("hash-object"),
+                        OsStr::new("--"),
+                        OsStr::from_bytes(path),
+                    ])?;
+                    hashed.extend_from_slice(format!("{mode} {id}\t").as_bytes());
+                    hashed.extend_from_slice(path);
+                    hashed.push(0);
+                }
+                Entry::LeftOut => {
+                    left_out.insert(path.to_vec());
                 }
             }
         }
@@ -91,11 +120,56 @@ impl Repository {
                 paths,
             )?;
         }
+        if !hashed.is_empty() {
+            git.feed(
+                ["update-index", "--add", "--replace", "-z", "--index-info"],
+                hashed,
+            )?;
+        }
+        self.drop_ignored(&git, &added)?;
         Ok(Snapshot {
             // Objects that a partial clone has not fetched are nobody's edits.
             tree: git.line(["write-tree", "--missing-ok"])?,
             left_out: left_out.into_iter().collect(),
         })
+    }
+
+    /// Drops what an earlier snapshot took in and git ignores by now, unless it is tracked all the same.
+    fn drop_ignored(&self, git: &Git, added: &[u8]) -> Result<(), GitError> {
+        let args = [
+            "ls-files",
+            "--cached",
+            "--ignored",
+            "--exclude-standard",
+            "-z",
+            "--",
+        ];
+        let ignored = git.run(args.map(OsString::from).into_iter().chain([self.pathspec()]))?;
+        let paths = |list: &'_ [u8]| -> BTreeSet<Vec<u8>> {
+            let paths = list.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+            paths.map(<[u8]>::to_vec).collect()
+        };
+        let mut ignored = paths(&ignored);
+        if ignored.is_empty() {
+            return Ok(());
+        }
+        if let Some(head) = &self.head {
+            let args = ["ls-tree", "-r", "--name-only", "-z", "--full-tree"].map(OsString::from);
+            let tracked = git.run(args.into_iter().chain([OsString::from(&head.tree)]))?;
+            let tracked = paths(&tracked);
+            ignored.retain(|path| !tracked.contains(path));
+        }
+        let added = paths(added);
+        let dropped: Vec<u8> = ignored
+            .into_iter()
+            .filter(|path| !added.contains(path))
+            .flat_map(|path| path.into_iter().chain([0]))
+            .collect();
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        git.feed(["update-index", "--force-remove", "-z", "--stdin"], dropped)
+            .map(drop)
     }
 
     /// Lets our index start from HEAD, unless it did so the last time. Files that are as they were keep what is
@@ -138,16 +212,27 @@ impl Repository {
             .run(args.iter().map(OsString::from).chain([self.pathspec()]))
     }
 
-    /// Whether a path can be kept: a file of that size at most, a symlink, or one that is gone.
-    fn fits(&self, path: &[u8], limit: ByteSize) -> bool {
+    /// How a path can be kept: files, symlinks and submodules can, and so can it that one is gone.
+    fn entry(&self, path: &[u8], large: Large) -> Entry {
         let place = self.top.join(OsStr::from_bytes(path));
         match fs::symlink_metadata(&place) {
-            Ok(found) if found.is_file() => found.len() <= limit.0 && readable(&place),
-            Ok(found) => found.is_symlink() || (found.is_dir() && place.join(".git").exists()),
-            Err(error) => matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ),
+            Ok(found) if found.is_file() && !readable(&place) => Entry::LeftOut,
+            Ok(found) if found.is_file() => match large {
+                Large::LeaveOut(limit) if found.len() > limit.0 => Entry::LeftOut,
+                Large::Hash(limit) if found.len() > limit => {
+                    let executable = found.permissions().mode() & 0o100 != 0;
+                    Entry::Hashed(if executable { "100755" } else { "100644" })
+                }
+                Large::LeaveOut(_) | Large::Hash(_) => Entry::Ordinary,
+            },
+            Ok(found) if found.is_symlink() || (found.is_dir() && place.join(".git").exists()) => {
+                Entry::Ordinary
+            }
+            Ok(_) => Entry::LeftOut,
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Entry::Ordinary,
+                _ => Entry::LeftOut,
+            },
         }
     }
 }
@@ -191,8 +276,4 @@ fn changed(entry: &[u8]) -> Option<Changed<'_>> {
         },
         _ => None,
     }
-}
-
-fn shown(path: &[u8]) -> String {
-    pod_core::quoted(&OsString::from_vec(path.to_vec()).to_string_lossy(), 400)
 }
