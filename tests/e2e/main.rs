@@ -9,6 +9,7 @@ mod cleaned;
 mod crashes;
 mod declared;
 mod defects;
+mod gates;
 mod makers;
 mod mcp;
 mod models;

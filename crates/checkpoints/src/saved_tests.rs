@@ -217,9 +217,16 @@ fn a_clean_tree_makes_no_ref_and_an_index_of_ours_follows_head() {
     );
     // A torn index of ours is nothing but a lost memory, and a lock that a killed git left is nobody's.
     fs::write(repo.path().join(".agents-pod/git-index"), "torn").unwrap();
-    fs::write(repo.path().join(".agents-pod/git-index.lock"), "").unwrap();
+    for leftover in [
+        "git-index.lock",
+        "git-index.4194305.0",
+        "git-index.4194305.0.lock",
+    ] {
+        fs::write(repo.path().join(".agents-pod").join(leftover), "").unwrap();
+    }
     assert!(matches!(repo.save(5), Saving::Saved(_)));
     assert_eq!(repo.kept(5), repo.kept(4));
+    assert!(!repo.path().join(".agents-pod/git-index.4194305.0").exists());
 }
 
 #[test]

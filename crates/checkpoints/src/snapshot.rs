@@ -9,7 +9,8 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pod_core::ByteSize;
 use rustix::fs::{Access, AtFlags};
@@ -58,16 +59,28 @@ impl Repository {
     ///
     /// What cannot be read is left out.
     pub fn snapshot(&self, index: &Path, large: Large) -> Result<Snapshot, GitError> {
-        // Whoever held the lock is dead: the index is ours alone.
-        remove(&index.with_extension("lock"));
-        match self.try_snapshot(index, large) {
-            Err(GitError::Failed { .. }) if index.exists() => {
+        // A git of somebody who was killed may still be writing to an index that he had: each use has its own name,
+        // and what is kept between two uses has another.
+        remove_leftovers(index);
+        let own = beside(
+            index,
+            &format!(".{}.{}", std::process::id(), USES.fetch_add(1, Ordering::Relaxed)),
+        );
+        move_index(index, &own);
+        let taken = match self.try_snapshot(&own, large) {
+            Err(GitError::Failed { .. }) if own.exists() => {
                 // Perhaps our index is torn. It is nothing but a memory.
-                forget(index);
-                self.try_snapshot(index, large)
+                forget(&own);
+                self.try_snapshot(&own, large)
             }
             taken => taken,
+        };
+        if taken.is_ok() {
+            move_index(&own, index);
+        } else {
+            forget(&own);
         }
+        taken
     }
 
     fn try_snapshot(&self, index: &Path, large: Large) -> Result<Snapshot, GitError> {
@@ -241,14 +254,55 @@ fn readable(place: &Path) -> bool {
     rustix::fs::accessat(rustix::fs::CWD, place, Access::READ_OK, AtFlags::empty()).is_ok()
 }
 
+/// How often this process has used an index.
+static USES: AtomicU32 = AtomicU32::new(0);
+
 /// The tree that an index started from stands beside it.
-fn base_of(index: &Path) -> std::path::PathBuf {
-    index.with_extension("base")
+fn base_of(index: &Path) -> PathBuf {
+    beside(index, ".base")
+}
+
+fn beside(index: &Path, suffix: &str) -> PathBuf {
+    let mut name = index.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Gives an index another name. Where that fails it is made anew.
+fn move_index(from: &Path, to: &Path) {
+    let moved = fs::rename(from, to).and_then(|()| fs::rename(base_of(from), base_of(to)));
+    if moved.is_err() {
+        forget(from);
+        forget(to);
+    }
 }
 
 fn forget(index: &Path) {
     remove(index);
     remove(&base_of(index));
+    remove(&beside(index, ".lock"));
+}
+
+/// Removes what users that have died left beside an index.
+fn remove_leftovers(index: &Path) {
+    let (Some(dir), Some(name)) = (index.parent(), index.file_name()) else {
+        return;
+    };
+    let mut prefix = name.as_bytes().to_vec();
+    prefix.push(b'.');
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let Some(rest) = file.as_bytes().strip_prefix(prefix.as_slice()) else {
+            continue;
+        };
+        let pid = rest.split(|byte| *byte == b'.').next().unwrap_or_default();
+        let pid = std::str::from_utf8(pid)
+            .ok()
+            .and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            remove(&entry.path());
+        }
+    }
 }
 
 fn remove(file: &Path) {

@@ -79,6 +79,31 @@ pub fn parse_handoff(bytes: &[u8]) -> HandoffHead {
     HandoffHead::Malformed("the leading `---` has no end".to_owned())
 }
 
+/// Whether the head of a handoff asks for another plan: `plan: update_required` beside its status.
+pub fn asks_for_another_plan(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD_LIMIT)]);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let mut lines = text
+        .lines()
+        .map(str::trim)
+        .skip_while(|line| line.is_empty())
+        .peekable();
+    let block = lines.next_if_eq(&"---").is_some();
+    let ends = |line: &&str| {
+        if block {
+            !matches!(*line, "---" | "...")
+        } else {
+            !line.is_empty()
+        }
+    };
+    lines.take_while(ends).any(|line| {
+        line.split_once(':').is_some_and(|(key, value)| {
+            let value = value.trim().trim_matches(['"', '\'']);
+            key.trim().eq_ignore_ascii_case("plan") && value.eq_ignore_ascii_case("update_required")
+        })
+    })
+}
+
 fn malformed(line: &str) -> HandoffHead {
     HandoffHead::Malformed(crate::quoted(line, 200))
 }
@@ -148,6 +173,25 @@ mod tests {
         late.resize(HEAD_LIMIT + 5, b'\n');
         late.extend_from_slice(b"status: done\n---\n");
         assert!(matches!(parse_handoff(&late), HandoffHead::Malformed(_)));
+    }
+
+    #[test]
+    fn another_plan_is_asked_for_in_the_head_alone() {
+        for asks in [
+            &b"status: rotating\nplan: update_required\n\nx"[..],
+            b"---\nstatus: done\nPlan: \"update_required\"\n---\n",
+            b"\n plan: update_required",
+        ] {
+            assert!(asks_for_another_plan(asks), "{}", String::from_utf8_lossy(asks));
+        }
+        for not in [
+            &b""[..],
+            b"status: rotating\n\nplan: update_required",
+            b"---\nstatus: done\n---\nplan: update_required",
+            b"status: rotating\nplan: unchanged",
+        ] {
+            assert!(!asks_for_another_plan(not), "{}", String::from_utf8_lossy(not));
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{PodId, SubId, WaveId};
+use crate::{GateMode, PodId, SubId, WaveId};
 
 /// The directory beside the pods of a project that belongs to no pod.
 pub const WAVES: &str = "waves";
@@ -277,6 +277,36 @@ impl PodLayout {
     /// The newest continuation checkpoint.
     pub fn latest_checkpoint(&self) -> PathBuf {
         self.checkpoints().join("latest.md")
+    }
+
+    /// What gates left.
+    pub fn gates(&self) -> PathBuf {
+        self.root.join("gates")
+    }
+
+    /// The newest evidence of a gate.
+    pub fn latest_gate(&self, mode: GateMode) -> PathBuf {
+        self.gates().join(format!("latest-{mode}.json"))
+    }
+
+    /// All evidence.
+    pub fn gate_history(&self) -> PathBuf {
+        self.gates().join("history")
+    }
+
+    /// What steps printed.
+    pub fn gate_logs(&self) -> PathBuf {
+        self.gates().join("logs")
+    }
+
+    /// What was decided about the pod.
+    pub fn decision_log(&self) -> PathBuf {
+        self.root.join("decisions.md")
+    }
+
+    /// The worktree before and behind a wake-up.
+    pub fn worktree(&self, n: u32) -> PathBuf {
+        self.wakeup(n).join("worktree.json")
     }
 
     /// Our own git index of the project.

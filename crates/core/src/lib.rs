@@ -45,11 +45,12 @@ pub use evidence::{
 };
 pub use gate::{
     Classification, Decision, DecisionEntry, DecisionLog, Disposition, Freshness, GateDefinitions,
-    GateEvidence, GateMode, GateOverall, LogPart, ModeView, Next, PatternError, Phase, PlanDecision, Scope,
-    ScopeDefinition, Situation, Stage, StepDefinition, StepRecord, Validity, Violation, ViolationKind,
+    GateEvidence, GateMode, GateOverall, GateRun, GateState, LogPart, ModeView, Next, PatternError, Phase,
+    PlanDecision, ReconciledTo, Scope, ScopeDefinition, Situation, Stage, StepDefinition, StepRecord,
+    ValidationStatus, Validity, Violation, ViolationKind, WorktreeCheckpoint, WorktreeFile, classify,
     freshness, reconcile,
 };
-pub use handoff::{Declaration, HEAD_LIMIT, HandoffHead, parse_handoff};
+pub use handoff::{Declaration, HEAD_LIMIT, HandoffHead, asks_for_another_plan, parse_handoff};
 pub use id::{AgentName, IdError, PodId, SubId, Token, WaveId};
 pub use layout::{HomeLayout, PodLayout, WAVES, WaveLayout};
 pub use lifecycle::{CancelEffect, Fence, Refusal, Settlement};

@@ -1,7 +1,7 @@
 //! The transitions of a record. Each is one locked step of somebody; none looks at the world.
 
 use crate::{
-    By, CancelMark, Current, CurrentKind, KillCause, KillIntent, ParkCode, Parked, PodId, PodRecord,
+    By, CancelMark, Current, CurrentKind, GateRun, KillCause, KillIntent, ParkCode, Parked, PodId, PodRecord,
     PodState, PolicyOverrides, SCHEMA_VERSION, Timestamp, Token, Verdict, WakeUpEntry,
 };
 
@@ -127,6 +127,8 @@ impl PodRecord {
             wake_ups: Vec::new(),
             streak_since: 0,
             held_wake_ups: 0,
+            stage: None,
+            gates: None,
             usage_total: None,
             extra: serde_json::Map::new(),
         }
@@ -196,6 +198,47 @@ impl PodRecord {
         Ok(())
     }
 
+    /// A gate begins: nothing else may run in the pod, whose state stays as it is.
+    pub fn claim_gate(&mut self, current: Current, now: Timestamp) -> Result<(), Refusal> {
+        let pod = self.name();
+        match (self.state, &self.current) {
+            (state @ (PodState::Done | PodState::Cancelled), _) => {
+                return Err(Refusal::Terminal { pod, state });
+            }
+            (PodState::Active, current) => {
+                let (n, pid) = current
+                    .as_ref()
+                    .map_or((self.wake_up_count, 0), |current| (current.n, current.pid));
+                return Err(Refusal::Awake { pod, n, pid });
+            }
+            (PodState::Idle | PodState::Parked, Some(gate)) => {
+                return Err(Refusal::GateRunning { pod, pid: gate.pid });
+            }
+            (PodState::Idle | PodState::Parked, None) => {}
+        }
+        if self.cancel.is_some() {
+            return Err(Refusal::BeingCancelled { pod });
+        }
+        self.current = Some(current);
+        self.updated_at = now;
+        Ok(())
+    }
+
+    /// A gate has ended; `run` is what it left, if it left evidence.
+    pub fn settle_gate(&mut self, token: &Token, run: Option<GateRun>, now: Timestamp) -> Settlement {
+        if self.gate().is_none_or(|current| current.token != *token) {
+            return Settlement::Fenced;
+        }
+        self.current = None;
+        if let (Some(gates), Some(run)) = (&mut self.gates, run) {
+            gates.reruns = if run.moved { gates.reruns + 1 } else { 0 };
+            gates.last_run = Some(run);
+            gates.due = None;
+        }
+        self.updated_at = now;
+        Settlement::Recorded
+    }
+
     /// Records a wake-up's outcome, once, and moves the pod on.
     pub fn settle(&mut self, fence: &Fence, entry: WakeUpEntry, now: Timestamp) -> Settlement {
         if self.state != PodState::Active {
@@ -222,6 +265,10 @@ impl PodRecord {
         let surplus = self.wake_ups.len().saturating_sub(Self::KEPT_WAKE_UPS);
         self.wake_ups.drain(..surplus);
         self.state = self.state_after(verdict);
+        if let Some(gates) = &mut self.gates {
+            gates.claim = verdict == Verdict::Done;
+            gates.due = None;
+        }
         if self.state.is_terminal() {
             self.parked = None;
         }
@@ -234,15 +281,29 @@ impl PodRecord {
 
     fn state_after(&self, verdict: Verdict) -> PodState {
         match verdict {
-            Verdict::Done => PodState::Done,
+            // Of a gated pod it is a claim.
+            Verdict::Done if self.gates.is_none() => PodState::Done,
             Verdict::Cancelled => PodState::Cancelled,
-            Verdict::More | Verdict::Failed(_) | Verdict::Lost(_) if self.cancel.is_some() => {
+            Verdict::More | Verdict::Done | Verdict::Failed(_) | Verdict::Lost(_)
+                if self.cancel.is_some() =>
+            {
                 PodState::Cancelled
             }
-            Verdict::More | Verdict::Failed(_) | Verdict::Lost(_) if self.parked.is_some() => {
+            Verdict::More | Verdict::Done | Verdict::Failed(_) | Verdict::Lost(_)
+                if self.parked.is_some() =>
+            {
                 PodState::Parked
             }
-            Verdict::More | Verdict::Failed(_) | Verdict::Lost(_) => PodState::Idle,
+            Verdict::More | Verdict::Done | Verdict::Failed(_) | Verdict::Lost(_) => PodState::Idle,
+        }
+    }
+
+    /// Everything agrees: a gated pod that nothing runs in is done.
+    pub fn finish(&mut self, now: Timestamp) {
+        if self.state == PodState::Idle && self.current.is_none() {
+            self.state = PodState::Done;
+            self.next_wake_at = None;
+            self.updated_at = now;
         }
     }
 

@@ -191,6 +191,21 @@ words! {
     }
 }
 
+impl ParkCode {
+    /// Whether gates parked the pod: a resume is then the operator's word that the work is done.
+    pub fn is_of_gates(self) -> bool {
+        matches!(
+            self,
+            Self::CheckpointInvalid
+                | Self::ProviderFailure
+                | Self::StaleEvidence
+                | Self::GateFailed
+                | Self::GateError
+                | Self::NoNewWork
+        )
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct VerdictWords {
     outcome: Outcome,

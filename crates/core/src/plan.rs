@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::account::Probe;
 use crate::{
-    AccountHold, AccountLimits, AccountName, By, KillCause, ParkCode, PodId, PodRecord, PodState, PodView,
-    ProjectView, Pulse, Review, Timestamp, Usage, WakeMode, World, WrapperView, budget_exhausted, next_mode,
-    review,
+    AccountHold, AccountLimits, AccountName, By, GateMode, KillCause, ParkCode, PodId, PodRecord, PodState,
+    PodView, ProjectView, Pulse, Review, Timestamp, Usage, WakeMode, World, WrapperView, budget_exhausted,
+    next_mode, review,
 };
 
 /// One thing to do, or the reason to do nothing.
@@ -32,6 +32,10 @@ pub enum Action {
     Kill(KillCause),
     /// Signal the wrapper for an intent or a cancel that is recorded already.
     Signal,
+    /// Run a gate.
+    Gate(GateMode),
+    /// Look at worktree and evidence of a gated pod, and decide.
+    Reconcile,
     /// Finish a cancel that met nothing running.
     FinishCancel,
     /// Nothing, for now.
@@ -49,6 +53,8 @@ impl Action {
             Self::Settle => "settle",
             Self::Kill(_) => "kill",
             Self::Signal => "signal",
+            Self::Gate(_) => "gate",
+            Self::Reconcile => "reconcile",
             Self::FinishCancel => "cancel",
             Self::Wait => "wait",
         }
@@ -89,7 +95,14 @@ impl Step {
 
 enum Verdict {
     Decided(Step),
-    Due(Timestamp),
+    Due(Timestamp, Due),
+}
+
+/// What is due.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Wake,
+    Gate(GateMode),
 }
 
 /// Decides what podd does now: at most one step a pod, none for a terminal one.
@@ -103,7 +116,7 @@ pub fn plan(world: &World, now: Timestamp) -> Vec<Step> {
     for view in &world.pods {
         match decide(&limits, view, now) {
             Some(Verdict::Decided(step)) => steps.push(step),
-            Some(Verdict::Due(since)) => due.push((since, view)),
+            Some(Verdict::Due(since, what)) => due.push((since, view, what)),
             None => {}
         }
     }
@@ -112,9 +125,12 @@ pub fn plan(world: &World, now: Timestamp) -> Vec<Step> {
     let mut free = (world.limits.max_concurrent as usize).saturating_sub(awake);
     let mut starts = world.room.starts_left;
     let mut probing = BTreeSet::new();
-    for (_, view) in due {
-        let step = behind_probe(world, &limits, view, &probing)
-            .unwrap_or_else(|| start(world, view, &mut free, &mut starts));
+    for (_, view, what) in due {
+        let held = match what {
+            Due::Wake => behind_probe(world, &limits, view, &probing),
+            Due::Gate(_) => None,
+        };
+        let step = held.unwrap_or_else(|| start(world, view, what, &mut free, &mut starts));
         if matches!(step.action, Action::Wake(_)) {
             probing.insert(view.account.clone());
         }
@@ -125,11 +141,16 @@ pub fn plan(world: &World, now: Timestamp) -> Vec<Step> {
 }
 
 fn is_awake(view: &PodView) -> bool {
-    view.record.state == PodState::Active || view.wrapper == WrapperView::Starting
+    view.record.state == PodState::Active
+        || view.record.gate().is_some()
+        || view.wrapper == WrapperView::Starting
 }
 
 fn decide(limits: &AccountLimits, view: &PodView, now: Timestamp) -> Option<Verdict> {
     let record = &view.record;
+    if record.gate().is_some() {
+        return Some(Verdict::Decided(gate_running(view)));
+    }
     match record.state {
         PodState::Done | PodState::Cancelled => None,
         PodState::Active => Some(Verdict::Decided(awake(view))),
@@ -138,6 +159,7 @@ fn decide(limits: &AccountLimits, view: &PodView, now: Timestamp) -> Option<Verd
             Action::FinishCancel,
             "a cancel is recorded and nothing runs",
         ))),
+        PodState::Parked if record.needs_reconciliation() => Some(Verdict::Decided(reconcile_step(view))),
         PodState::Parked => {
             let why = record.parked.as_ref().map_or_else(
                 || "it is parked".to_owned(),
@@ -150,6 +172,30 @@ fn decide(limits: &AccountLimits, view: &PodView, now: Timestamp) -> Option<Verd
         }
         PodState::Idle => Some(idle(limits, view, now)),
     }
+}
+
+fn gate_running(view: &PodView) -> Step {
+    match &view.wrapper {
+        WrapperView::Alive(_) if view.record.cancel.is_some() => {
+            Step::new(view, Action::Signal, "a cancel is recorded")
+        }
+        WrapperView::Alive(_) | WrapperView::Starting => Step::wait(view, "a gate is running"),
+        WrapperView::Dead { .. } | WrapperView::Absent => {
+            Step::new(view, Action::Settle, "the runner of its gate is gone")
+        }
+        WrapperView::Unknown(why) => Step::wait(
+            view,
+            format!("it cannot be told whether its gate still runs: {why}"),
+        ),
+    }
+}
+
+fn reconcile_step(view: &PodView) -> Step {
+    Step::new(
+        view,
+        Action::Reconcile,
+        "its newest outcome is not reconciled with its gates",
+    )
 }
 
 fn awake(view: &PodView) -> Step {
@@ -238,6 +284,15 @@ fn idle(limits: &AccountLimits, view: &PodView, now: Timestamp) -> Verdict {
     if let Some(line) = budget_exhausted(record, policy, Usage::default()) {
         return park(ParkCode::BudgetExhausted, line.0);
     }
+    if record.needs_reconciliation() {
+        return decided(reconcile_step(view));
+    }
+    if let Some(gates) = &record.gates
+        && let Some(mode) = gates.due
+    {
+        let since = gates.last_run.map_or(record.created_at, |run| run.finished_at);
+        return Verdict::Due(since, Due::Gate(mode));
+    }
     let at = match record.next_wake_at {
         Some(at) => at,
         None => match review(record, policy, now) {
@@ -265,7 +320,7 @@ fn idle(limits: &AccountLimits, view: &PodView, now: Timestamp) -> Verdict {
         );
         return decided(Step::wait(view, why).at(*until));
     }
-    Verdict::Due(at)
+    Verdict::Due(at, Due::Wake)
 }
 
 fn waits_for(record: &PodRecord) -> String {
@@ -304,7 +359,7 @@ fn behind_probe(
     Some(Step::wait(view, why))
 }
 
-fn start(world: &World, view: &PodView, free: &mut usize, starts: &mut u32) -> Step {
+fn start(world: &World, view: &PodView, what: Due, free: &mut usize, starts: &mut u32) -> Step {
     if let Some(why) = &world.room.refused {
         return Step::wait(view, why.clone());
     }
@@ -325,6 +380,13 @@ fn start(world: &World, view: &PodView, free: &mut usize, starts: &mut u32) -> S
     }
     *free -= 1;
     *starts -= 1;
+    if let Due::Gate(mode) = what {
+        return Step::new(
+            view,
+            Action::Gate(mode),
+            "its evidence is not about the worktree as it is",
+        );
+    }
     let mode = next_mode(&view.record, &view.policy);
     let because = match (mode, view.record.last()) {
         (WakeMode::Warm, Some(last)) => format!("wake-up {} was lost; its session is continued", last.n),

@@ -242,6 +242,12 @@ policy! {{
     keep_for "keepFor": Span = "90d", positive;
     /// Files above it are left out where unsaved work is kept
     save_file_limit "saveFileLimit": ByteSize = "10MiB", any;
+    /// Gate runs in a row without a stable worktree until the pod is parked
+    max_gate_reruns "maxGateReruns": u32 = "3", at_least_one;
+    /// Wake-ups in a row that repair a failing gate until the pod is parked
+    max_gate_repairs "maxGateRepairs": u32 = "3", any;
+    /// What is kept of what a gate's step prints
+    max_gate_output "maxGateOutput": ByteSize = "16MiB", any;
     /// The wait for a limit whose end is unknown
     limit_default "limitDefault": Span = "15m", positive;
 }

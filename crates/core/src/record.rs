@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::outcome::words;
 use crate::{
-    AgentName, ExitStatus, KillCause, KilledBy, ParkCode, PodId, PolicyOverrides, SavedWork, Timestamp,
-    Token, Verdict,
+    AgentName, Classification, ExitStatus, GateState, KillCause, KilledBy, ParkCode, PodId, PolicyOverrides,
+    ReconciledTo, SavedWork, Stage, Timestamp, Token, Verdict, Violation,
 };
 
 /// The version of every JSON file that this build writes and reads.
@@ -306,6 +306,15 @@ pub struct WakeUpEntry {
     /// What a `more` moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+    /// What it came to for a gated pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classification: Option<Classification>,
+    /// What its worktree was that it may not be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<Violation>,
+    /// Whether its handoff asks for another plan.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan_update_required: bool,
     /// Where its uncommitted work was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_work: Option<SavedWork>,
@@ -334,6 +343,9 @@ impl WakeUpEntry {
             rate_limit: None,
             survivors: Vec::new(),
             progress: None,
+            classification: None,
+            violations: Vec::new(),
+            plan_update_required: false,
             saved_work: None,
             extra: Map::new(),
         }
@@ -395,6 +407,12 @@ pub struct PodRecord {
     /// Wake-ups that only ran into a limit; they are not part of `maxWakeUps`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held_wake_ups: u32,
+    /// How far a gated pod has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
+    /// The gates of a gated pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gates: Option<GateState>,
     /// What all wake-ups used together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage_total: Option<Usage>,
@@ -412,6 +430,31 @@ impl PodRecord {
         self.current
             .as_ref()
             .filter(|current| current.kind == CurrentKind::Wake)
+    }
+
+    /// The gate that runs.
+    pub fn gate(&self) -> Option<&Current> {
+        self.current
+            .as_ref()
+            .filter(|current| current.kind == CurrentKind::Gate)
+    }
+
+    /// Whether a gated pod has an outcome or a gate run that nobody has reconciled.
+    pub fn needs_reconciliation(&self) -> bool {
+        let newest = ReconciledTo {
+            wake_up: self.last().map_or(0, |last| last.n),
+            gate: self
+                .gates
+                .as_ref()
+                .and_then(|gates| Some(gates.last_run?.finished_at)),
+        };
+        let never = ReconciledTo {
+            wake_up: 0,
+            gate: None,
+        };
+        self.gates
+            .as_ref()
+            .is_some_and(|gates| gates.reconciled.unwrap_or(never) != newest)
     }
 
     /// The newest wake-up with an outcome.

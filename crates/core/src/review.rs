@@ -84,8 +84,9 @@ pub fn review(record: &PodRecord, policy: &Policy, now: Timestamp) -> Review {
         };
     };
     match last.verdict {
-        Verdict::More => after_more(record, now),
-        Verdict::Done | Verdict::Cancelled => Review::Wake {
+        // What leads nowhere in a gated pod is seen by its classification.
+        Verdict::More if record.gates.is_none() => after_more(record, now),
+        Verdict::More | Verdict::Done | Verdict::Cancelled => Review::Wake {
             at: now,
             streak: 0,
             because: format!("the last outcome was {}", last.verdict),

@@ -1,5 +1,6 @@
 //! The command line, as types. The doc comments are the help.
 
+mod gates;
 mod waves;
 
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pod_core::{AgentName, PodId, PodState, Span};
 
+pub(crate) use gates::{Decisions, GateCommand, Retry};
 pub(crate) use waves::{Checkpoint, Judge, OneSub, WaveCommand};
 
 /// Keep AI coding agents at work while nobody watches
@@ -101,6 +103,19 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: WaveCommand,
     },
+    /// Run the gates of a pod, and see what they came to
+    Gate {
+        /// What to do.
+        #[command(subcommand)]
+        command: GateCommand,
+    },
+    /// Rerun a gate of a pod and go on from there: exit 0 if it passes, else 3
+    ///
+    /// It is the operator's word that the work of the stage is done. A pod that podd parked is unparked; a worktree
+    /// that breaks its rules stays parked, and no gate is run.
+    Retry(Retry),
+    /// Print what was decided about a gated pod, and why
+    Decisions(Decisions),
     /// Serve handoff and checkpoint to an agent, as an MCP server on stdio
     ///
     /// pod-wrapper attaches it to the agents that it starts. It offers `pod_handoff`, `pod_checkpoint` and

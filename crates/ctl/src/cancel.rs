@@ -84,7 +84,9 @@ fn settle(context: &Context, record: &PodRecord) -> Result<(), Fault> {
         .unwrap_or_else(|_| Policy::of_layers(&[&record.policy]));
     let settled = settle_dead(&context.registry()?, id, &policy, None, Vec::new(), context::now);
     match settled {
-        Ok(Settled::NothingToDo | Settled::StillHeld | Settled::Recorded { .. }) => Ok(()),
+        Ok(
+            Settled::NothingToDo | Settled::StillHeld | Settled::GateEnded { .. } | Settled::Recorded { .. },
+        ) => Ok(()),
         Ok(Settled::Unknown(why)) => {
             ui::note(&format!(
                 "the cancel of `{id}` is recorded, but nothing was ended: {why}"

@@ -5,7 +5,7 @@ use pod_core::{By, ParkCode, PodId, PodRecord, PodState, PolicyError, Refusal};
 use crate::args::{Edit, Ids, Park};
 use crate::context::{self, Context, LOCK_WAIT};
 use crate::fault::{Ended, Exit, Fault};
-use crate::{each, ui};
+use crate::{each, retry, ui};
 
 /// Parks pods.
 pub(crate) fn park(context: &Context, args: &Park) -> Ended {
@@ -27,6 +27,9 @@ pub(crate) fn park(context: &Context, args: &Park) -> Ended {
 /// Unparks pods.
 pub(crate) fn resume(context: &Context, args: &Ids) -> Ended {
     each(&args.ids, |id| {
+        if let Some(goes_on) = retry::resume(context, id)? {
+            return Ok(if goes_on { Exit::Done } else { Exit::No });
+        }
         let changed = update(context, id, "resume", |record| record.resume(context::now()))?;
         if !changed {
             ui::note(&format!("pod `{id}` is not parked"));

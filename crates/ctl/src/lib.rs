@@ -12,9 +12,11 @@ mod change;
 mod checkpoint;
 mod config;
 mod context;
+mod decisions;
 mod demo;
 mod doctor;
 mod fault;
+mod gate;
 mod handoff;
 mod logs;
 mod ls;
@@ -22,6 +24,7 @@ mod mcp;
 mod papers;
 mod plan;
 mod podd_note;
+mod retry;
 mod rm;
 mod send;
 mod show;
@@ -104,6 +107,9 @@ fn run(cli: Cli) -> Ended {
         Command::Handoff(args) => handoff::run(&context, &args),
         Command::Checkpoint(args) => checkpoint::run(&context, &args),
         Command::Wave { command } => wave::run(&command),
+        Command::Gate { command } => gate::run(&context, &command),
+        Command::Retry(args) => retry::run(&context, &args),
+        Command::Decisions(args) => decisions::run(&context, &args),
         Command::Mcp => mcp::run(&context),
         Command::Completions { shell } => papers::completions(shell),
         Command::Man { dir } => papers::man(&dir),

@@ -7,7 +7,7 @@ use pod_core::{KEYS, PodLayout, PodRecord, PodState, Policy, Timestamp, WakeUpEn
 use crate::args::Show;
 use crate::context::{self, Context, Podd};
 use crate::fault::{Ended, Exit};
-use crate::{ui, words};
+use crate::{gate, ui, words};
 
 /// How many wake-ups are listed.
 const LISTED: usize = 10;
@@ -32,7 +32,18 @@ pub(crate) fn run(context: &Context, args: &Show) -> Ended {
         ui::json(&value)?;
         return Ok(Exit::Done);
     }
-    ui::answer(&page(&record, &policy, context.podd(), context::now()))?;
+    let gates = record
+        .gates
+        .as_ref()
+        .filter(|_| !record.state.is_terminal())
+        .and_then(|_| gate::line(context, &record.id));
+    ui::answer(&page(
+        &record,
+        &policy,
+        gates.as_deref(),
+        context.podd(),
+        context::now(),
+    ))?;
     Ok(Exit::Done)
 }
 
@@ -56,7 +67,7 @@ impl Page {
     }
 }
 
-fn page(record: &PodRecord, policy: &Policy, podd: Podd, now: Timestamp) -> String {
+fn page(record: &PodRecord, policy: &Policy, gates: Option<&str>, podd: Podd, now: Timestamp) -> String {
     let mut page = Page { text: String::new() };
     page.push(&format!("{}: {}", record.id, words::state(record, now)));
     if let Some(parked) = &record.parked {
@@ -74,6 +85,9 @@ fn page(record: &PodRecord, policy: &Policy, podd: Podd, now: Timestamp) -> Stri
     }
     page.line("goal", &record.goal);
     page.line("project", &record.project);
+    if let Some(gates) = gates {
+        page.line("gates", gates);
+    }
     page.line("agent", &format!("{}{}", policy.agent, model(policy)));
     let said: Vec<String> = KEYS
         .iter()
@@ -252,7 +266,7 @@ mod tests {
         assert!(parked.unwrap());
         let policy = Policy::of_layers(&[&pod.policy]);
         assert_eq!(
-            page(&pod, &policy, Podd::Absent, at("20:11:00")),
+            page(&pod, &policy, None, Podd::Absent, at("20:11:00")),
             "fix-login-7k2m: parked (failureStreak)\n  \
                parked     3 in a row; 10 minutes ago, by podd\n  \
                goal       Fix the login\n  \

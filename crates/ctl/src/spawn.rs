@@ -4,7 +4,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use pod_core::{By, ParkCode, PodId, PodLayout, PodRecord, PolicyOverrides};
+use pod_core::{By, ParkCode, PodId, PodLayout, PodRecord, PolicyOverrides, Stage};
 use pod_disk::{DiskError, Durability};
 use pod_reconcile::PodFiles;
 use pod_registry::{ReadError, Registry, RegistryError};
@@ -12,7 +12,7 @@ use pod_registry::{ReadError, Registry, RegistryError};
 use crate::args::Spawn;
 use crate::context::{self, Context, LOCK_WAIT, Source};
 use crate::fault::{Ended, Exit, Fault};
-use crate::{ui, wait};
+use crate::{gate, ui, wait};
 
 const HANDOFF: &str = "Nobody has handed off yet: this pod has not been worked on.\n";
 
@@ -41,7 +41,10 @@ pub(crate) fn run(context: &Context, args: &Spawn) -> Ended {
         Some(id) => id.clone(),
         None => free_id(&registry, &project, &goal)?,
     };
-    let record = record(id.clone(), project, goal, policy, args.park)?;
+    let gates = gate::pin(Path::new(&project), &format!("cannot spawn pod `{id}`"))?;
+    let mut record = record(id.clone(), project, goal, policy, args.park)?;
+    record.stage = gates.as_ref().map(|_| Stage::Building);
+    record.gates = gates;
     create(&registry, &record)?;
     ui::answer(&format!("{id}\n"))?;
     if args.wait {

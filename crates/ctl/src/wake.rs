@@ -93,7 +93,7 @@ fn settle(context: &Context, registry: &Registry, record: &PodRecord) -> Result<
             ui::note(&format!("wake-up {n} had died; its outcome is {verdict}"));
             Ok(())
         }
-        Settled::NothingToDo | Settled::StillHeld => Ok(()),
+        Settled::NothingToDo | Settled::StillHeld | Settled::GateEnded { .. } => Ok(()),
         Settled::Unknown(why) => Err(Fault::new(
             cannot(&record.id),
             "look where it was started: another container of the same home may be running it",
@@ -278,19 +278,23 @@ impl<'a> Wrapper<'a> {
 
 /// Puts what pod-wrapper said on stderr into an error of ours: its causes and its hint are kept.
 fn refusal(id: &PodId, text: &str, how: &str) -> Fault {
-    let own = cannot(id);
+    refusal_of(&cannot(id), id, text, how)
+}
+
+/// The same for whatever could not be done.
+pub(crate) fn refusal_of(own: &str, id: &PodId, text: &str, how: &str) -> Fault {
     let said = |prefix: &'static str| {
         text.lines()
             .filter_map(move |line| line.trim_start().strip_prefix(prefix))
     };
     let hint = said("hint: ").next().map(str::to_owned);
     let hint = hint.unwrap_or_else(|| format!("`podctl logs {id}` may say more"));
-    let errors = said("error: ").map(|error| error.strip_prefix(own.as_str()).unwrap_or(error));
+    let errors = said("error: ").map(|error| error.strip_prefix(own).unwrap_or(error));
     let errors = errors
         .map(|error| error.trim_start_matches([':', ' ']))
         .filter(|error| !error.is_empty());
     let causes: Vec<&str> = errors.chain(said("caused by: ")).collect();
-    let fault = Fault::new(&own, hint);
+    let fault = Fault::new(own, hint);
     if causes.is_empty() {
         return fault.caused_by(format!("pod-wrapper claimed no wake-up: {how}"));
     }

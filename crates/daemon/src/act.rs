@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pod_core::{
-    Action, By, Fence, KillCause, Liveness, ParkCode, PodId, PodRecord, Policy, Refusal, Step, Timestamp,
-    WakeMode, error_chain, streak,
+    Action, By, Fence, GateMode, KillCause, Liveness, ParkCode, Phase, PodId, PodRecord, Policy, Refusal,
+    Step, Timestamp, WakeMode, error_chain, streak,
 };
 use pod_process::{Handle, Launched, Output};
-use pod_reconcile::{Settled, kill_wedged, liveness_of, settle_dead};
+use pod_reconcile::{Reconciled, Settled, kill_wedged, liveness_of, reconcile_pod, settle_dead};
 use pod_registry::{Registry, UpdateError};
 use tracing::{debug, error, info, warn};
 
@@ -94,6 +94,16 @@ impl Actor {
         if mode == WakeMode::Warm {
             args.push("--warm".into());
         }
+        self.launch(&seen.id, args)
+    }
+
+    /// Starts the run of a gate.
+    pub(crate) fn gate(&self, seen: &PodRecord, mode: GateMode) -> Option<(Launched, Output)> {
+        let args = vec!["--gate".into(), mode.word().into(), seen.id.as_str().into()];
+        self.launch(&seen.id, args)
+    }
+
+    fn launch(&self, pod: &PodId, mut args: Vec<OsString>) -> Option<(Launched, Output)> {
         args.extend([OsString::from("--home"), self.registry.home().root().into()]);
         if let Some(file) = &self.config_file {
             args.extend([OsString::from("--config"), file.into()]);
@@ -105,11 +115,11 @@ impl Actor {
             });
         match started {
             Ok((launched, output)) => {
-                debug!(pod = %seen.id, pid = launched.handle.pid(), ?mode, "wrapper started");
+                debug!(%pod, pid = launched.handle.pid(), "wrapper started");
                 Some((launched, output))
             }
             Err(error) => {
-                error!(pod = %seen.id, error, "wrapper could not be started; the next pass tries again");
+                error!(%pod, error, "wrapper could not be started; the next pass tries again");
                 None
             }
         }
@@ -117,7 +127,7 @@ impl Actor {
 
     /// Tells a live wrapper to end, proven to be the one that the record names. A stopped one goes on to hear it.
     pub(crate) fn signal(&self, seen: &PodRecord, because: &str) {
-        let Some(current) = seen.wake() else { return };
+        let Some(current) = &seen.current else { return };
         if liveness_of(seen) != Liveness::Alive {
             return;
         }
@@ -195,6 +205,10 @@ pub(crate) fn settle(registry: &Registry, seen: &PodRecord, policy: &Policy, wed
                 info!(%pod, wakeup = n, outcome = %verdict, adopted, swept, "dead wake-up settled");
                 return Attempt::Over;
             }
+            Ok(Settled::GateEnded { swept }) => {
+                info!(%pod, swept, "dead gate settled");
+                return Attempt::Over;
+            }
             Ok(Settled::NothingToDo) => return Attempt::Over,
             Ok(Settled::StillHeld) => return Attempt::Unfinished,
             Ok(Settled::Unknown(why)) => {
@@ -205,6 +219,34 @@ pub(crate) fn settle(registry: &Registry, seen: &PodRecord, policy: &Policy, wed
                 error!(%pod, error = %error_chain(&error), "dead wake-up could not be settled; the next pass tries again");
                 return Attempt::Unfinished;
             }
+        }
+    }
+}
+
+/// Reconciles a gated pod. It takes as long as a look at its worktree.
+pub(crate) fn reconcile(registry: &Registry, seen: &PodRecord, policy: &Policy) -> Attempt {
+    let pod: &PodId = &seen.id;
+    let newest = seen.last().map(|last| last.n);
+    let woken = seen
+        .gates
+        .as_ref()
+        .is_some_and(|gates| gates.reconciled.map_or(0, |to| to.wake_up) != newest.unwrap_or(0));
+    let phase = if woken {
+        Phase::PostWakeReconciliation
+    } else {
+        Phase::PostGateReconciliation
+    };
+    match reconcile_pod(registry, seen, policy, phase, now) {
+        Ok(Reconciled::Decided(outcome)) => {
+            let entry = &outcome.entry;
+            info!(%pod, stage = %entry.stage, plan = %entry.plan_decision, execution = %entry.execution_disposition,
+                reasons = entry.reasons.join(","), "reconciled");
+            Attempt::Over
+        }
+        Ok(Reconciled::NothingToDo | Reconciled::MovedOn) => Attempt::Over,
+        Err(error) => {
+            error!(%pod, error = %error_chain(&error), "pod could not be reconciled; the next pass tries again");
+            Attempt::Unfinished
         }
     }
 }

@@ -103,7 +103,9 @@ impl Children {
                 Reaped::Ended(status) => status,
             };
             let said = one.output.text();
-            let claimed = one.claimed || count(pod).is_none_or(|now| now > one.count);
+            // A gate counts nothing: what it says by its end is believed.
+            let said_so = matches!(status, ExitStatus::Code(0 | 1));
+            let claimed = one.claimed || said_so || count(pod).is_none_or(|now| now > one.count);
             if !claimed {
                 let wait = resting.entry(pod.clone()).or_default().after_refusal(monotonic);
                 // A claim that somebody else was faster with is no trouble.

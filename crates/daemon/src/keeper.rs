@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use notify::{RecursiveMode, Watcher as _};
 use pod_config::{AgentStore, Config};
 use pod_core::{Action, KillCause, PodId, PodRecord, PodState, PodView, Step, error_chain};
-use pod_process::{Handle, monotonic};
+use pod_process::{Handle, Launched, Output, monotonic};
 use pod_reconcile::{Observation, Observer};
 use pod_registry::Registry;
 use sd_notify::NotifyState;
@@ -22,7 +22,7 @@ use crate::act::{Actor, waits};
 use crate::broken::{BROKEN_FOR, Broken};
 use crate::children::Children;
 use crate::pass::News;
-use crate::settling::Settling;
+use crate::settling::{Job, Settling};
 use crate::tending::Tending;
 use pod_reconcile::now;
 
@@ -247,7 +247,7 @@ impl Keeper {
                 let room = &mut observation.world.room;
                 room.starts_left = room.starts_left.saturating_sub(self.recent_starts());
                 for record in &observation.records {
-                    if let Some(current) = record.wake() {
+                    if let Some(current) = &record.current {
                         self.children.claimed(current.pid);
                     }
                 }
@@ -288,12 +288,15 @@ impl Keeper {
             Action::Park { code } => self.actor.park(record, *code, &step.because),
             Action::FinishCancel => self.actor.finish_cancel(record),
             Action::Signal => self.tell_to_end(record, &step.because),
-            Action::Settle => self.settling.begin(&self.actor.registry, view, false),
+            Action::Settle => self.settling.begin(&self.actor.registry, view, Job::Settle),
+            Action::Reconcile => self.settling.begin(&self.actor.registry, view, Job::Reconcile),
             Action::Kill(cause) => {
                 let n = record.wake().map_or(0, |current| current.n);
                 let intended = record.intent(n).is_some() || self.actor.intend(record, *cause, &step.because);
                 match cause {
-                    KillCause::Wedged if intended => self.settling.begin(&self.actor.registry, view, true),
+                    KillCause::Wedged if intended => {
+                        self.settling.begin(&self.actor.registry, view, Job::KillWedged);
+                    }
                     KillCause::TimedOut
                     | KillCause::Progressless
                     | KillCause::BudgetExhausted
@@ -305,14 +308,22 @@ impl Keeper {
                     _ => {}
                 }
             }
+            Action::Wake(_) | Action::Gate(_) if self.children.rests(&step.pod, monotonic()).is_some() => {}
             Action::Wake(mode) => {
-                if self.children.rests(&step.pod, monotonic()).is_none()
-                    && let Some((launched, output)) = self.actor.wake(record, *mode)
-                {
-                    self.starts.push_back(monotonic());
-                    self.children.add(record, launched, output);
-                }
+                let started = self.actor.wake(record, *mode);
+                self.note_start(record, started);
             }
+            Action::Gate(mode) => {
+                let started = self.actor.gate(record, *mode);
+                self.note_start(record, started);
+            }
+        }
+    }
+
+    fn note_start(&mut self, record: &PodRecord, started: Option<(Launched, Output)>) {
+        if let Some((launched, output)) = started {
+            self.starts.push_back(monotonic());
+            self.children.add(record, launched, output);
         }
     }
 

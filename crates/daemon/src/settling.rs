@@ -1,4 +1,5 @@
-//! Dead wake-ups that are being settled, beside the loop: a sweep takes as long as it may.
+//! Dead wake-ups that are being settled, and gated pods that are being reconciled, beside the loop: a sweep, and a
+//! look at a worktree, take as long as they may.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,10 +9,21 @@ use pod_process::monotonic;
 use pod_registry::Registry;
 use tokio::sync::mpsc;
 
-use crate::act::{Attempt, settle};
+use crate::act::{Attempt, reconcile, settle};
 
 /// An attempt that did not end in the record is not made again at once.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// What takes longer than a pass may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// Settle a dead wake-up or gate.
+    Settle,
+    /// The same, killing a wrapper first that does not answer.
+    KillWedged,
+    /// Reconcile a gated pod.
+    Reconcile,
+}
 
 /// Which pods are being settled, and which wait for the next attempt.
 #[derive(Debug)]
@@ -48,8 +60,8 @@ impl Settling {
         self.resting.values().any(|until| monotonic() < *until)
     }
 
-    /// Begins to settle a pod's wake-up, of a wedged one by killing its wrapper first.
-    pub(crate) fn begin(&mut self, registry: &Registry, view: &PodView, wedged: bool) {
+    /// Begins a job, unless one of the same pod has just been tried in vain.
+    pub(crate) fn begin(&mut self, registry: &Registry, view: &PodView, job: Job) {
         let id = view.record.id.clone();
         if self.resting.get(&id).is_some_and(|until| monotonic() < *until) {
             return;
@@ -59,7 +71,11 @@ impl Settling {
         let (registry, record, policy) = (registry.clone(), view.record.clone(), view.policy.clone());
         let done = self.done.clone();
         tokio::task::spawn_blocking(move || {
-            let attempt = settle(&registry, &record, &policy, wedged);
+            let attempt = match job {
+                Job::Settle => settle(&registry, &record, &policy, false),
+                Job::KillWedged => settle(&registry, &record, &policy, true),
+                Job::Reconcile => reconcile(&registry, &record, &policy),
+            };
             // Nobody waits any more only if podd stops.
             let _told = done.send((id, attempt));
         });

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pod_config::{AgentStore, Config};
 use pod_core::{
     AccountName, AgentName, ByteSize, FailReason, Liveness, PodId, PodRecord, PodState, PodView, Policy,
-    ProjectView, Room, Timestamp, Verdict, World, WrapperView,
+    ProjectView, Pulse, Room, Timestamp, Verdict, World, WrapperView,
 };
 use pod_registry::{Cache, Registry, RegistryError, Unreadable};
 
@@ -73,9 +73,13 @@ impl Observer {
         for record in &listing.records {
             if record.state == PodState::Active {
                 active.insert(record.id.clone());
-                self.running
-                    .extend(record.wake().map(|current| (record.id.clone(), current.pid)));
             }
+            self.running.extend(
+                record
+                    .current
+                    .iter()
+                    .map(|current| (record.id.clone(), current.pid)),
+            );
             if matters(record) {
                 let policy = base.overlaid(&record.policy);
                 let account = accounts.of(&policy.agent);
@@ -117,6 +121,11 @@ impl Observer {
     ) -> PodView {
         let due = record.state == PodState::Idle && record.next_wake_at.is_none_or(|at| at <= now);
         let wrapper = match record.state {
+            _ if record.gate().is_some() => match liveness_of(record) {
+                Liveness::Alive => WrapperView::Alive(Pulse::default()),
+                Liveness::Dead { rebooted } => WrapperView::Dead { rebooted },
+                Liveness::Unknown(why) => WrapperView::Unknown(why),
+            },
             PodState::Active => match liveness_of(record) {
                 Liveness::Alive => WrapperView::Alive(self.watch.look(record, &policy, monotonic)),
                 Liveness::Dead { rebooted } => WrapperView::Dead { rebooted },
@@ -148,7 +157,7 @@ impl Observer {
 
 fn matters(record: &PodRecord) -> bool {
     let held = |last: &pod_core::WakeUpEntry| last.verdict == Verdict::Failed(FailReason::RateLimited);
-    !record.state.is_terminal() || record.last().is_some_and(held)
+    !record.state.is_terminal() || record.current.is_some() || record.last().is_some_and(held)
 }
 
 fn project_view(project: &Path) -> ProjectView {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pod_core::{
-    ByteSize, Current, Fence, Liveness, LostReason, MissingBytes, PodId, PodRecord, PodState, Policy,
-    Settlement, StartHead, Survivor, Timestamp, Usage, Verdict, WakeUpEntry, WrapperFile,
+    ByteSize, Current, Fence, GateMode, GateRun, Liveness, LostReason, MissingBytes, PodId, PodRecord,
+    PodState, Policy, Settlement, StartHead, Survivor, Timestamp, Usage, Verdict, WakeUpEntry, WrapperFile,
 };
 use pod_disk::{DiskError, FileLock, LockMode};
 use pod_process::{Cgroup, Handle, Identity, Mark, Sig, SweepReport};
@@ -12,6 +12,7 @@ use pod_registry::{ReadError, Registry, RegistryError, UpdateError};
 
 use crate::aftermath::{Seen, keep_work, words_in_log, write_checkpoint};
 use crate::files::{PodFiles, footer};
+use crate::worktree::gate_evidence;
 
 /// How long an outcome waits for the registry's lock.
 const OUTCOME_WAIT: Duration = Duration::from_secs(30);
@@ -29,6 +30,11 @@ pub enum Settled {
     StillHeld,
     /// It cannot be told whether the wrapper lives; nothing was touched.
     Unknown(String),
+    /// A gate is over; what it left, if anything, is in the record.
+    GateEnded {
+        /// How many processes were ended.
+        swept: u32,
+    },
     /// The outcome is in the record.
     Recorded {
         /// The wake-up.
@@ -75,10 +81,11 @@ pub fn identity_of(current: &Current) -> Identity {
     }
 }
 
-/// Whether the wrapper of the wake-up that a record has claimed lives.
+/// Whether the wrapper of the wake-up or gate that a record has claimed lives.
 pub fn liveness_of(record: &PodRecord) -> Liveness {
     record
-        .wake()
+        .current
+        .as_ref()
         .map_or(Liveness::Dead { rebooted: false }, |current| {
             identity_of(current).liveness()
         })
@@ -87,7 +94,7 @@ pub fn liveness_of(record: &PodRecord) -> Liveness {
 /// Kills a wrapper that does not answer. What it leaves is found and ended by [`settle_dead`], to which the
 /// returned processes have to be given: once their wrapper is gone, ancestry does not show them any more.
 pub fn kill_wedged(record: &PodRecord) -> std::io::Result<Vec<Handle>> {
-    let Some(current) = record.wake() else {
+    let Some(current) = &record.current else {
         return Ok(Vec::new());
     };
     let Some(wrapper) = Handle::of(current.pid, current.start_ticks)? else {
@@ -117,7 +124,7 @@ pub fn settle_dead(
     now: impl Fn() -> Timestamp,
 ) -> Result<Settled, SettleError> {
     let record = registry.read(id).map_err(SettleError::Read)?;
-    if record.state != PodState::Active {
+    if !is_claimed(&record) {
         return Ok(Settled::NothingToDo);
     }
     let files = PodFiles::new(&record.project, id);
@@ -132,7 +139,7 @@ pub fn settle_dead(
         },
     };
     let record = registry.read(id).map_err(SettleError::Read)?;
-    if record.state != PodState::Active {
+    if !is_claimed(&record) {
         return Ok(Settled::NothingToDo);
     }
     let rebooted = match liveness_of(&record) {
@@ -142,7 +149,8 @@ pub fn settle_dead(
     };
     let wrapper = files.wrapper().filter(|file| {
         record
-            .wake()
+            .current
+            .as_ref()
             .is_some_and(|current| current.token == file.current.token)
     });
     let report = if rebooted {
@@ -150,6 +158,9 @@ pub fn settle_dead(
     } else {
         end_tree(&record, wrapper.as_ref(), known, policy.sweep_grace.0).map_err(SettleError::Processes)?
     };
+    if let Some(gate) = record.gate() {
+        return settle_gate(registry, &record, &files, gate, report.ended, now());
+    }
     let died = Died {
         rebooted,
         usage: wrapper.as_ref().and_then(|file| file.usage),
@@ -160,13 +171,52 @@ pub fn settle_dead(
     record_outcome(registry, &record, &files, report, died, start)
 }
 
+/// Whether anything runs in a pod, or is said to.
+fn is_claimed(record: &PodRecord) -> bool {
+    record.state == PodState::Active || record.current.is_some()
+}
+
+/// A gate whose runner died leaves no evidence, unless it had written it and died on the way to the record.
+fn settle_gate(
+    registry: &Registry,
+    record: &PodRecord,
+    files: &PodFiles,
+    gate: &Current,
+    swept: u32,
+    now: Timestamp,
+) -> Result<Settled, SettleError> {
+    let newest = GateMode::ALL
+        .iter()
+        .filter_map(|mode| gate_evidence(files, *mode))
+        .filter(|evidence| evidence.started_at >= gate.claimed_at)
+        .max_by_key(|evidence| evidence.finished_at);
+    let run = newest.map(|evidence| GateRun::of(&evidence));
+    let settled = registry.update(&record.id, OUTCOME_WAIT, |record| {
+        Ok::<Settlement, std::convert::Infallible>(record.settle_gate(&gate.token, run, now))
+    });
+    match settled {
+        Ok(Settlement::Recorded) => {}
+        Ok(Settlement::Fenced) => return Ok(Settled::NothingToDo),
+        Err(UpdateError::Registry(error)) => return Err(SettleError::Registry(error)),
+        Err(UpdateError::Read(error)) => return Err(SettleError::Read(error)),
+        Err(UpdateError::Refused(never)) => match never {},
+    }
+    let line = match run {
+        Some(run) => format!("--- gate {}: {} ---\n", run.mode, run.overall),
+        None => "--- a gate was killed, and left no evidence ---\n".to_owned(),
+    };
+    let _noted = files.append_output(&line);
+    let _removed = files.remove(&files.layout().wrapper());
+    Ok(Settled::GateEnded { swept })
+}
+
 fn end_tree(
     record: &PodRecord,
     wrapper: Option<&WrapperFile>,
     known: Vec<Handle>,
     grace: Duration,
 ) -> std::io::Result<SweepReport> {
-    let Some(current) = record.wake() else {
+    let Some(current) = &record.current else {
         return Ok(SweepReport::default());
     };
     let group = wrapper

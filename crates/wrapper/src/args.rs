@@ -14,6 +14,7 @@ const HELP: &str = "\
 Run one wake-up of an idle pod
 
 Usage: pod-wrapper <podId> [agentId] [--warm]
+       pod-wrapper --gate <MODE> <podId>
        pod-wrapper --check <agentId>
 
 podd and `podctl wake` start it; by hand it does the same.
@@ -24,6 +25,7 @@ Arguments:
 
 Options:
       --warm           Continue the session of the last wake-up, which has to be lost
+      --gate <MODE>    Run a gate of the pod instead: fast, full or merge
       --check <AGENT>  Print as JSON which program the agent is and what it lacks; `podctl doctor` asks
       --home <DIR>     The home, instead of $AGENTS_POD_HOME
       --config <FILE>  The only configuration file to read
@@ -58,7 +60,7 @@ fn usage(error: String) -> Refused {
 
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refused> {
     let mut words = Vec::new();
-    let (mut warm, mut home, mut config, mut check) = (false, None, None, None);
+    let (mut warm, mut home, mut config, mut check, mut gate) = (false, None, None, None, None);
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         let text = arg
@@ -83,6 +85,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
                 )));
             }
             "--warm" => warm = true,
+            "--gate" => gate = Some(value()?),
             "--check" => check = Some(value()?),
             "--home" => home = Some(PathBuf::from(value()?)),
             "--config" => config = Some(PathBuf::from(value()?)),
@@ -117,10 +120,22 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         .map(|agent| agent.parse())
         .transpose()
         .map_err(|error: pod_core::IdError| usage(error.to_string()))?;
+    let gate = gate
+        .map(|mode| mode.to_string_lossy().parse())
+        .transpose()
+        .map_err(usage)?;
+    if gate.is_some() && (warm || agent.is_some()) {
+        return Err(usage("a gate has no agent and no session".to_owned()));
+    }
     let home = find_home(home.as_deref())?;
     Ok(Invocation::Wake {
         home,
-        request: Request { pod, agent, warm },
+        request: Request {
+            pod,
+            agent,
+            warm,
+            gate,
+        },
         config,
     })
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use pod_config::Config;
 use pod_core::{
-    AgentName, Current, CurrentKind, Liveness, PodId, PodRecord, PodState, Policy, Refusal, Token,
+    AgentName, Current, CurrentKind, GateMode, Liveness, PodId, PodRecord, PodState, Policy, Refusal, Token,
 };
 use pod_disk::DiskError;
 use pod_process::Identity;
-use pod_reconcile::{PodFiles, Settled, WakeLock, liveness_of, now, settle_dead, take_wake_lock};
+use pod_reconcile::{Pinned, PodFiles, Settled, WakeLock, liveness_of, now, settle_dead, take_wake_lock};
 use pod_registry::{ReadError, Registry, UpdateError};
 
 use crate::refusal::Refused;
@@ -26,6 +26,8 @@ pub(crate) struct Request {
     pub(crate) pod: PodId,
     pub(crate) agent: Option<AgentName>,
     pub(crate) warm: bool,
+    /// Run this gate instead of a wake-up.
+    pub(crate) gate: Option<GateMode>,
 }
 
 /// A wake-up that is ours.
@@ -40,10 +42,13 @@ pub(crate) struct Claimed {
     pub(crate) _lock: WakeLock,
 }
 
-/// Claims a wake-up of a pod, settling a dead one first.
+/// Claims a wake-up of a pod, or a gate, settling what died in it first.
 pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> Result<Claimed, Refused> {
     let id = &request.pod;
-    let cannot = format!("cannot wake pod `{id}`");
+    let cannot = match request.gate {
+        Some(mode) => format!("cannot run gate {mode} of pod `{id}`"),
+        None => format!("cannot wake pod `{id}`"),
+    };
     let read = || {
         registry
             .read(id)
@@ -64,7 +69,7 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
     let policy = config.policy_for(&record.policy);
     let lock = take_lock(&registry, id, &files, &cannot)?;
     let record = read()?;
-    if record.state == PodState::Active {
+    if record.state == PodState::Active || record.current.is_some() {
         settle(&registry, id, &policy, &lock, &cannot)?;
     }
     // What the agent is told to write to has to be below the project.
@@ -84,13 +89,26 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
     let taken = files
         .wakeup_numbers()
         .map_err(|error| unreachable_files(&cannot, &error))?;
+    if let Some(mode) = request.gate {
+        refuse_undefined(&record, mode, &cannot)?;
+    }
     let claimed = registry.update(id, CLAIM_WAIT, |record| {
+        if request.gate.is_some() {
+            let agent = config.policy_for(&record.policy).agent;
+            let current = Current {
+                kind: CurrentKind::Gate,
+                ..current(record.wake_up_count, &identity, &token, agent, false)
+            };
+            record.claim_gate(current.clone(), now())?;
+            return Ok((record.clone(), current));
+        }
         let n = next_number(record.wake_up_count, &taken).ok_or_else(|| Refusal::NoNumber {
             pod: record.id.to_string(),
         })?;
         let agent = request
             .agent
             .clone()
+            .or_else(|| stage_agent(record))
             .unwrap_or_else(|| config.policy_for(&record.policy).agent);
         let current = current(n, &identity, &token, agent, request.warm);
         record.claim(current.clone(), now())?;
@@ -106,6 +124,35 @@ pub(crate) fn claim(request: &Request, registry: Registry, config: &Config) -> R
         files,
         _lock: lock,
     })
+}
+
+/// The agent that `agents-pod.toml` names for the stage of a gated pod.
+fn stage_agent(record: &PodRecord) -> Option<AgentName> {
+    let pinned = Pinned::of(record.gates.as_ref()?).ok()?;
+    pinned.definitions.stages.get(&record.stage?).cloned()
+}
+
+fn refuse_undefined(record: &PodRecord, mode: GateMode, cannot: &str) -> Result<(), Refused> {
+    let Some(state) = &record.gates else {
+        return Err(Refused::new(
+            format!("{cannot}: the pod is ungated"),
+            "gates are defined in agents-pod.toml before a pod is spawned; `podctl gate reload` pins them later",
+        ));
+    };
+    match Pinned::of(state) {
+        Ok(pinned) if pinned.definitions.gates.contains_key(&mode) => Ok(()),
+        Ok(pinned) => {
+            let defined: Vec<&str> = pinned.definitions.gates.keys().map(|mode| mode.word()).collect();
+            Err(Refused::new(
+                format!("{cannot}: there is no gate `{mode}`"),
+                format!("there are: {}", defined.join(", ")),
+            ))
+        }
+        Err(why) => Err(Refused::new(
+            format!("{cannot}: the pinned gates cannot be read: {why}"),
+            "pin them anew: `podctl gate reload`",
+        )),
+    }
 }
 
 /// A number above every one that was ever claimed and above every directory that was left behind. One that
@@ -201,7 +248,7 @@ fn settle(
 ) -> Result<(), Refused> {
     let settled = settle_dead(registry, id, policy, Some(lock), Vec::new(), now);
     match settled {
-        Ok(Settled::NothingToDo | Settled::Recorded { .. }) => Ok(()),
+        Ok(Settled::NothingToDo | Settled::Recorded { .. } | Settled::GateEnded { .. }) => Ok(()),
         Ok(Settled::StillHeld) => Err(Refused::new(
             format!("{cannot}: its wrapper is still running"),
             format!("run `podctl show {id}`"),

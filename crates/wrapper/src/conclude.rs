@@ -8,11 +8,14 @@ use pod_checkpoints::{Fingerprint, Look, Worktree, all_ticked, documents_fingerp
 use pod_core::{
     AgentFile, Evidence, ExitRecord, FailReason, Fence, KillCause, KilledBy, LimitSource, PodRecord,
     Progress, RateLimit, SCHEMA_VERSION, Settlement, StartFailure, StartHead, Token, Usage, Verdict,
-    WakeResult, WakeUpEntry, WrapperFile, adjudicate, error_chain, leaves_unsaved_work,
+    WakeResult, WakeUpEntry, WorktreeCheckpoint, WorktreeFile, WrapperFile, adjudicate,
+    asks_for_another_plan, classify, error_chain, leaves_unsaved_work,
 };
 use pod_disk::Durability;
 use pod_process::Handle;
-use pod_reconcile::{PodFiles, Seen, footer, keep_work, look, write_checkpoint};
+use pod_reconcile::{
+    PodFiles, Seen, footer, keep_work, look, look_at_worktree, worktree_before, write_checkpoint,
+};
 use pod_registry::{RegistryError, UpdateError};
 
 use crate::claim::Claimed;
@@ -24,7 +27,7 @@ use crate::streams::Streams;
 use pod_reconcile::now;
 
 /// How long an outcome waits for the registry's lock.
-const OUTCOME_WAIT: Duration = Duration::from_secs(30);
+pub(crate) const OUTCOME_WAIT: Duration = Duration::from_secs(30);
 
 /// How long a first try waits, in which the heart does not beat.
 const SHORT_WAIT: Duration = Duration::from_millis(200);
@@ -37,16 +40,24 @@ pub(crate) struct Before {
     pub(crate) handoff: Baseline,
     pub(crate) documents: Option<Fingerprint>,
     pub(crate) worktree: Option<Worktree>,
+    /// Of a gated pod.
+    checkpoint: Option<WorktreeCheckpoint>,
     look: Look,
 }
 
 impl Before {
-    pub(crate) fn take(files: &PodFiles, token: &Token) -> Self {
+    pub(crate) fn take(files: &PodFiles, record: &PodRecord, token: &Token) -> Self {
         let look = look(LOOK_LIMIT, Some(token));
         Self {
             documents: documents(files),
             worktree: worktree(files.layout().project(), &look),
             look,
+            checkpoint: record.gates.as_ref().map(|state| {
+                let before = worktree_before(files, record);
+                look_at_worktree(files, state, Some(token))
+                    .checkpoint()
+                    .behind(before.as_ref())
+            }),
             handoff: Baseline::take(files),
         }
     }
@@ -192,6 +203,12 @@ pub(crate) fn conclude(
         entry.saved_work = kept.saved;
         kept.note.iter().for_each(|note| streams.human.note(note));
     }
+    if let (Some(state), Some(before)) = (&claimed.record.gates, &before.checkpoint) {
+        let after = heart.while_beating(|| {
+            look_at_worktree(&claimed.files, state, Some(&claimed.current.token)).checkpoint()
+        });
+        classified(claimed, &mut entry, before, after.behind(Some(before)));
+    }
     if judged.verdict == Verdict::More {
         entry.progress = Some(before.progress(&claimed.files));
     }
@@ -216,6 +233,29 @@ pub(crate) fn conclude(
         last_words: Some(streams.human.last_words().to_owned()),
     };
     record_outcome(claimed, heart, streams, &result.entry, &seen)
+}
+
+/// Notes what a wake-up of a gated pod came to.
+fn classified(
+    claimed: &Claimed,
+    entry: &mut WakeUpEntry,
+    before: &WorktreeCheckpoint,
+    after: WorktreeCheckpoint,
+) {
+    let declared = matches!(entry.verdict, Verdict::More | Verdict::Done);
+    let handoff = claimed.files.layout().handoff();
+    let head = || pod_checkpoints::read_document(&handoff).unwrap_or_default();
+    entry.plan_update_required = declared && asks_for_another_plan(&head());
+    entry.classification = classify(entry.verdict, &after, entry.plan_update_required);
+    entry.violations.clone_from(&after.violations);
+    let file = WorktreeFile {
+        schema_version: SCHEMA_VERSION,
+        before: before.clone(),
+        after,
+    };
+    // The next look compares with nothing then.
+    let place = claimed.files.layout().worktree(entry.n);
+    let _written = claimed.files.write_json(&place, &file, Durability::Atomic);
 }
 
 fn gather(

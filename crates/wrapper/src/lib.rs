@@ -11,6 +11,8 @@ mod check;
 mod claim;
 mod conclude;
 mod framer;
+mod gate;
+mod gate_words;
 mod handoff;
 mod heart;
 mod human_log;
@@ -109,7 +111,13 @@ async fn wake(invocation: &Invocation, mut signals: Signals) -> ExitCode {
     };
     let (request, explicit) = request;
     if std::env::var_os("AGENTS_POD_WAKE_TOKEN").is_some() {
-        let error = format!("cannot wake pod `{}` from within a wake-up", request.pod);
+        let error = match request.gate {
+            Some(mode) => format!(
+                "cannot run gate {mode} of pod `{}` from within a wake-up",
+                request.pod
+            ),
+            None => format!("cannot wake pod `{}` from within a wake-up", request.pod),
+        };
         return say(&Refused::new(
             error,
             format!("`podctl wake {}` makes it due, and podd wakes it", request.pod),
@@ -125,6 +133,7 @@ async fn wake(invocation: &Invocation, mut signals: Signals) -> ExitCode {
         claim(request, registry, &config)
     });
     match claimed {
+        Ok(claimed) if let Some(mode) = request.gate => gate::run_gate(&claimed, home, mode, signals).await,
         Ok(claimed) => see_through(&claimed, home, signals).await,
         Err(refused) => say(&refused),
     }
@@ -156,7 +165,8 @@ async fn see_through(claimed: &Claimed, home: &HomeLayout, mut signals: Signals)
         .and_then(|()| claimed.files.create_dirs(&layout.docs()));
     // Looked at beside the preparation, which touches neither the documents nor the worktree.
     let (files, token) = (claimed.files.clone(), claimed.current.token.clone());
-    let before = beside(move || Before::take(&files, &token));
+    let record = claimed.record.clone();
+    let before = beside(move || Before::take(&files, &record, &token));
     let preparation = prepare::prepare(claimed, home);
     let mut streams = Streams::open(&claimed.files, n);
     let shown = if preparation.agent.kind.is_empty() {

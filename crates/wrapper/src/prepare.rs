@@ -13,10 +13,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::claim::Claimed;
 use crate::session::{recorded_usage, session};
-use crate::{overlay, prompt};
+use crate::{gate_words, overlay, prompt};
 
 /// Variables of a wake-up, which an inner one must not inherit.
-const WAKE_UP_VARIABLES: &[&str] = &[
+pub(crate) const WAKE_UP_VARIABLES: &[&str] = &[
     "AGENTS_POD_POD_ID",
     "AGENTS_POD_WAKEUP_N",
     "AGENTS_POD_DOCS_DIR",
@@ -168,9 +168,11 @@ fn write_prompt(claimed: &Claimed, role: &str) -> Result<(String, Option<String>
             )),
         ),
     };
+    let gates = gate_words::of(&claimed.files, &claimed.record);
     let parts = prompt::Parts {
         role,
         checkpoint: checkpoint.as_deref(),
+        gates: gates.as_deref(),
         messages: &messages,
     };
     let prompt = prompt::compose(&claimed.record, n, layout, &parts);

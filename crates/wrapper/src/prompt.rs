@@ -18,6 +18,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) role: &'a str,
     /// The newest checkpoint.
     pub(crate) checkpoint: Option<&'a str>,
+    /// What a gated pod's agent has to know of its gates.
+    pub(crate) gates: Option<&'a str>,
     /// Messages from a person.
     pub(crate) messages: &'a [String],
 }
@@ -38,6 +40,7 @@ pub(crate) fn compose(record: &PodRecord, n: u32, layout: &PodLayout, given: &Pa
                 .to_owned(),
         );
     }
+    parts.extend(given.gates.map(str::to_owned));
     let saved = saved_work(record);
     if !saved.is_empty() {
         parts.push(format!(

@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use pod_adapters::StdoutPlan;
-use pod_core::{
-    ExitFacts, ExitStatus, KillCause, StartFailure, StartHead, Usage, budget_exhausted, error_chain,
-};
+use pod_core::{CurrentKind, ExitFacts, ExitStatus, StartFailure, StartHead, Usage, error_chain};
 use pod_process::{Cgroup, Handle, Sig, SweepReport};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGXFSZ};
 use signal_hook_tokio::Signals;
 
 use crate::claim::Claimed;
 use crate::heart::Heart;
-use crate::machine::{Effect, Ending, Event, Machine};
+use crate::machine::{Effect, Ending, Event, Limits, Machine};
 use crate::prepare::Prepared;
 use crate::start::{Read, Running, read_now, read_stdout, readable, start, stdout_readable};
 use crate::streams::Streams;
@@ -48,11 +46,27 @@ enum Woken {
     Time,
 }
 
-pub(crate) struct Runner<'a> {
+/// What hears a process.
+pub(crate) trait Ears {
+    /// It wrote to stdout.
+    fn stdout(&mut self, piece: &[u8]);
+    /// It wrote to stderr.
+    fn stderr(&mut self, piece: &[u8]);
+    /// Nothing more comes.
+    fn end(&mut self);
+    /// A line of our own for a person.
+    fn note(&mut self, line: &str);
+    /// What it has used, as far as it says.
+    fn usage(&self) -> Usage;
+    /// What the newest output means for the limits that the loop watches.
+    fn heard(&self, claimed: &Claimed) -> Event;
+}
+
+pub(crate) struct Runner<'a, E> {
     pub(crate) claimed: &'a Claimed,
     pub(crate) heart: &'a Heart,
     pub(crate) signals: &'a mut Signals,
-    pub(crate) streams: &'a mut Streams,
+    pub(crate) streams: &'a mut E,
     /// Whether we were told to end before there was an agent.
     pub(crate) end_requested: bool,
     /// HEAD as it was before the start.
@@ -65,25 +79,37 @@ pub(crate) struct Runner<'a> {
     pub(crate) noted: Usage,
 }
 
-impl Runner<'_> {
+impl Runner<'_, Streams> {
     /// Starts the agent and stays with it until it and everything below it is gone.
     pub(crate) async fn run(
         &mut self,
         prepared: Prepared,
         group: Option<&Cgroup>,
     ) -> Result<Ran, StartFailure> {
-        let oom_kills = (
-            group.and_then(Cgroup::oom_kills),
-            pod_process::oom_kills_on_machine(),
-        );
         self.streams.speak(prepared.adapter, prepared.recorded);
         self.group = group.map(|group| group.dir().to_owned());
         if prepared.command.stdout == StdoutPlan::File {
             self.streams.leave_raw_log();
         }
-        let mut running = start(prepared, self.claimed, group, self.start_head.as_ref())?;
+        let running = start(prepared, self.claimed, group, self.start_head.as_ref())?;
+        Ok(self.see_out(running, group, (&self.claimed.policy).into()).await)
+    }
+}
+
+impl<E: Ears> Runner<'_, E> {
+    /// Stays with a process that was started until it and everything below it is gone.
+    pub(crate) async fn see_out(
+        &mut self,
+        mut running: Running,
+        group: Option<&Cgroup>,
+        limits: Limits,
+    ) -> Ran {
+        let oom_kills = (
+            group.and_then(Cgroup::oom_kills),
+            pod_process::oom_kills_on_machine(),
+        );
         let pid = running.agent.pid();
-        let machine = self.attend(&mut running).await;
+        let machine = self.attend(&mut running, limits).await;
         self.streams.end();
         let status = pod_process::exit_status(pid).ok().flatten();
         // The pipes stay open until everyone who could write is gone: nobody meets a closed one.
@@ -98,16 +124,16 @@ impl Runner<'_> {
             oom_killed: since(oom_kills.0, group.and_then(Cgroup::oom_kills)).map(|kills| kills > 0),
             oom_kills_on_machine: since(oom_kills.1, pod_process::oom_kills_on_machine()),
         };
-        Ok(Ran {
+        Ran {
             exit,
             ending: machine.ending(),
             swept,
-        })
+        }
     }
 
-    async fn attend(&mut self, running: &mut Running) -> Machine {
+    async fn attend(&mut self, running: &mut Running, limits: Limits) -> Machine {
         let start = tokio::time::Instant::now();
-        let mut machine = Machine::new((&self.claimed.policy).into());
+        let mut machine = Machine::new(limits);
         let mut heartbeat = tokio::time::interval(self.heart.interval);
         heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut piece = vec![0; PIECE];
@@ -171,7 +197,7 @@ impl Runner<'_> {
             }
         }
         self.note_usage(&running.agent);
-        self.heard()
+        self.streams.heard(self.claimed)
     }
 
     /// Writes down what is used as it becomes known: whoever finds us dead has nothing else to record.
@@ -182,24 +208,6 @@ impl Runner<'_> {
             let start = self.start_head.as_ref();
             self.claimed
                 .announce_agent(agent, self.group.as_deref(), start, usage);
-        }
-    }
-
-    /// What an output means for the limits that the loop watches.
-    fn heard(&self) -> Event {
-        let policy = &self.claimed.policy;
-        if self.streams.bytes > policy.output_limit.0 {
-            return Event::Limit(KillCause::OutputLimit);
-        }
-        let budgeted = policy.max_tokens.is_some() || policy.max_cost_usd.is_some();
-        if budgeted && budget_exhausted(&self.claimed.record, policy, self.streams.usage()).is_some() {
-            return Event::Limit(KillCause::BudgetExhausted);
-        }
-        if self.streams.hopeless() {
-            return Event::Hopeless;
-        }
-        Event::Output {
-            settled: self.streams.settled(),
         }
     }
 
@@ -234,7 +242,8 @@ impl Runner<'_> {
             .read(&self.claimed.record.id)
             .is_ok_and(|record| {
                 let ours = record
-                    .wake()
+                    .current
+                    .as_ref()
                     .is_some_and(|current| current.token == self.claimed.current.token);
                 ours && (record.cancel.is_some() || record.intent(self.claimed.current.n).is_some())
             });
@@ -244,6 +253,8 @@ impl Runner<'_> {
     /// Performs an effect. Returns whether it was the last one.
     fn perform(&mut self, effect: Effect, agent: &Handle) -> bool {
         match effect {
+            // A gate that takes too long says so in its evidence.
+            Effect::RecordIntent(_) if self.claimed.current.kind == CurrentKind::Gate => {}
             Effect::RecordIntent(cause) => {
                 let fence = self.claimed.fence();
                 let written = self
@@ -253,7 +264,7 @@ impl Runner<'_> {
                         record.intend_kill(&fence, cause, now())
                     });
                 if let Err(error) = written {
-                    self.streams.human.note(&format!(
+                    self.streams.note(&format!(
                         "the intent {cause} could not be recorded: {}",
                         error_chain(&error)
                     ));
@@ -295,7 +306,6 @@ impl Runner<'_> {
         }
         report.unwrap_or_else(|error| {
             self.streams
-                .human
                 .note(&format!("what the agent left could not be looked for: {error}"));
             SweepReport::default()
         })

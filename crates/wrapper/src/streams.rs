@@ -2,13 +2,16 @@
 
 use jiff::tz::TimeZone;
 use pod_adapters::{Adapter, EventReader, Line, LineKind};
-use pod_core::{EventFacts, ExitStatus, MissingBytes, Tail, Usage};
+use pod_core::{EventFacts, ExitStatus, KillCause, MissingBytes, Tail, Usage, budget_exhausted};
 use pod_disk::OpenKind;
 use pod_reconcile::PodFiles;
 
+use crate::claim::Claimed;
 use crate::framer::{Framed, Framer};
 use crate::human_log::{HumanLog, TailBuffer};
+use crate::machine::Event;
 use crate::raw_log::RawLog;
+use crate::run::Ears;
 use pod_reconcile::now;
 
 /// The two streams of one agent and all that is made of them.
@@ -57,53 +60,12 @@ impl Streams {
         self.raw.leave();
     }
 
-    pub(crate) fn stdout(&mut self, piece: &[u8]) {
-        self.bytes += piece.len() as u64;
-        self.raw.add(piece);
-        let Self {
-            framer,
-            human,
-            reader,
-            stdout_tail,
-            ..
-        } = self;
-        framer.feed(piece, |line| read_line(reader, human, stdout_tail, &line));
-        human.flush();
-    }
-
-    pub(crate) fn stderr(&mut self, piece: &[u8]) {
-        self.bytes += piece.len() as u64;
-        self.stderr_tail.push(piece);
-        self.human.stderr(piece);
-        self.human.flush();
-    }
-
-    /// Ends what has no end: a last line without its newline, a message that was never finished.
-    pub(crate) fn end(&mut self) {
-        self.raw.end();
-        let Self {
-            framer,
-            human,
-            reader,
-            stdout_tail,
-            ..
-        } = self;
-        framer.end(|line| read_line(reader, human, stdout_tail, &line));
-        self.human.end();
-    }
-
     pub(crate) fn settled(&self) -> bool {
         self.reader.as_ref().is_some_and(|reader| reader.settled())
     }
 
     pub(crate) fn hopeless(&self) -> bool {
         self.reader.as_ref().is_some_and(|reader| reader.hopeless())
-    }
-
-    pub(crate) fn usage(&self) -> Usage {
-        self.reader
-            .as_ref()
-            .map_or_else(Usage::default, |reader| reader.usage())
     }
 
     /// What was seen; `status` is the agent's end, which may say more where nothing was printed.
@@ -139,6 +101,70 @@ impl Streams {
             .into_iter()
             .chain(self.human.missing())
             .collect()
+    }
+}
+
+impl Ears for Streams {
+    fn stdout(&mut self, piece: &[u8]) {
+        self.bytes += piece.len() as u64;
+        self.raw.add(piece);
+        let Self {
+            framer,
+            human,
+            reader,
+            stdout_tail,
+            ..
+        } = self;
+        framer.feed(piece, |line| read_line(reader, human, stdout_tail, &line));
+        human.flush();
+    }
+
+    fn stderr(&mut self, piece: &[u8]) {
+        self.bytes += piece.len() as u64;
+        self.stderr_tail.push(piece);
+        self.human.stderr(piece);
+        self.human.flush();
+    }
+
+    /// Ends what has no end: a last line without its newline, a message that was never finished.
+    fn end(&mut self) {
+        self.raw.end();
+        let Self {
+            framer,
+            human,
+            reader,
+            stdout_tail,
+            ..
+        } = self;
+        framer.end(|line| read_line(reader, human, stdout_tail, &line));
+        self.human.end();
+    }
+
+    fn usage(&self) -> Usage {
+        self.reader
+            .as_ref()
+            .map_or_else(Usage::default, |reader| reader.usage())
+    }
+
+    fn note(&mut self, line: &str) {
+        self.human.note(line);
+    }
+
+    fn heard(&self, claimed: &Claimed) -> Event {
+        let policy = &claimed.policy;
+        if self.bytes > policy.output_limit.0 {
+            return Event::Limit(KillCause::OutputLimit);
+        }
+        let budgeted = policy.max_tokens.is_some() || policy.max_cost_usd.is_some();
+        if budgeted && budget_exhausted(&claimed.record, policy, self.usage()).is_some() {
+            return Event::Limit(KillCause::BudgetExhausted);
+        }
+        if self.hopeless() {
+            return Event::Hopeless;
+        }
+        Event::Output {
+            settled: self.settled(),
+        }
     }
 }
 

@@ -3,16 +3,21 @@
 //! A gate's verdict is bound to the content that it judged. What follows from verdicts, their freshness and the
 //! state of the worktree is decided in `reconcile`, which looks at nothing.
 
+mod checkpoint;
 mod decision;
 mod evidence;
 mod reconcile;
 mod scope;
+mod state;
 
+pub use checkpoint::{ValidationStatus, WorktreeCheckpoint, WorktreeFile, classify};
 pub use decision::{DecisionEntry, DecisionLog, LogPart, Phase};
 pub use evidence::{GateEvidence, StepRecord, freshness};
 pub use reconcile::{Decision, Disposition, ModeView, Next, PlanDecision, Situation, reconcile};
 
 pub use scope::{GateDefinitions, PatternError, Scope, ScopeDefinition, StepDefinition};
+
+pub use state::{GateRun, GateState, ReconciledTo};
 
 use serde::{Deserialize, Serialize};
 

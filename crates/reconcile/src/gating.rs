@@ -1,0 +1,381 @@
+//! Reconciles a gated pod: looks at worktree and evidence, decides by the pure function, carries it out in one
+//! locked step and writes down what was decided.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::time::Duration;
+
+use pod_config::definition_hash;
+use pod_core::{
+    By, Classification, Decision, DecisionEntry, DecisionLog, Freshness, GateEvidence, GateMode, GateOverall,
+    GateState, ModeView, Next, Phase, PodRecord, PodState, Policy, ReconciledTo, Situation, Stage, Timestamp,
+    Verdict, freshness, reconcile,
+};
+use pod_disk::{DiskError, OpenKind};
+use pod_registry::{ReadError, Registry, RegistryError, UpdateError};
+
+use crate::files::PodFiles;
+use crate::worktree::{Pinned, WorktreeLook, gate_evidence, look_at_worktree};
+
+/// How long a decision waits for the registry's lock.
+const DECISION_WAIT: Duration = Duration::from_secs(10);
+
+/// Why a pod could not be reconciled. It is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// The pinned gates make no sense to this version.
+    #[error("the pinned gates cannot be read: {0}")]
+    Pinned(String),
+    /// The record could not be read.
+    #[error("the record could not be read")]
+    Read(#[source] ReadError),
+    /// The record could not be written.
+    #[error("the decision could not be recorded")]
+    Registry(#[source] RegistryError),
+    /// decisions.md could not be written.
+    #[error("the decision could not be written down")]
+    Log(#[source] DiskError),
+}
+
+/// What a reconciliation came to.
+#[derive(Debug, Clone)]
+pub enum Reconciled {
+    /// The pod is ungated, over, or at work.
+    NothingToDo,
+    /// Somebody changed the record meanwhile.
+    MovedOn,
+    /// It is decided, and carried out as far as a record can.
+    Decided(Box<Outcome>),
+}
+
+/// A decision with what led to it.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// What was decided.
+    pub entry: DecisionEntry,
+    /// What is to be done.
+    pub next: Next,
+    /// The worktree as it was.
+    pub look: WorktreeLook,
+    /// The gates as they stood.
+    pub gates: GateReport,
+}
+
+/// Every defined gate with its evidence and what that is worth.
+#[derive(Debug, Clone, Default)]
+pub struct GateReport {
+    /// By mode.
+    pub modes: BTreeMap<GateMode, (Option<GateEvidence>, Freshness)>,
+}
+
+impl GateReport {
+    /// Compares the evidence of all defined gates with a worktree.
+    pub fn of(files: &PodFiles, pinned: &Pinned, look: &WorktreeLook) -> Self {
+        let one = |(mode, steps): (&GateMode, &Vec<pod_core::StepDefinition>)| {
+            let evidence = gate_evidence(files, *mode);
+            let fresh = freshness(
+                evidence.as_ref(),
+                *mode,
+                look.diff_hash(),
+                &definition_hash(steps),
+            );
+            (*mode, (evidence, fresh))
+        };
+        Self {
+            modes: pinned.definitions.gates.iter().map(one).collect(),
+        }
+    }
+
+    fn view(&self, mode: GateMode) -> Option<(Option<GateOverall>, Freshness)> {
+        let (evidence, fresh) = self.modes.get(&mode)?;
+        Some((evidence.as_ref().map(|evidence| evidence.overall), *fresh))
+    }
+}
+
+/// Reconciles a pod that nothing runs in.
+pub fn reconcile_pod(
+    registry: &Registry,
+    record: &PodRecord,
+    policy: &Policy,
+    phase: Phase,
+    now: impl Fn() -> Timestamp,
+) -> Result<Reconciled, ReconcileError> {
+    let Some(state) = &record.gates else {
+        return Ok(Reconciled::NothingToDo);
+    };
+    if record.current.is_some() || !matches!(record.state, PodState::Idle | PodState::Parked) {
+        return Ok(Reconciled::NothingToDo);
+    }
+    let files = PodFiles::new(&record.project, &record.id);
+    let pinned = Pinned::of(state).map_err(ReconcileError::Pinned)?;
+    let look = look_at_worktree(&files, state, None);
+    let gates = GateReport::of(&files, &pinned, &look);
+    let situation = situation(record, state, policy, &pinned, &look, &gates, &files);
+    let decision = reconcile(&situation);
+    let mut entry = None;
+    let changed = registry.update(&record.id, DECISION_WAIT, |current| {
+        if current != record {
+            return Err(Refused::MovedOn);
+        }
+        carry_out(current, &decision, &gates, &look, now());
+        let made = make_entry(current, &decision, &gates, &look, phase, now());
+        entry = Some(write_down(&files, current, made).map_err(Refused::Log)?);
+        Ok(())
+    });
+    match (changed, entry) {
+        (Ok(()), Some(entry)) => Ok(Reconciled::Decided(Box::new(Outcome {
+            entry,
+            next: decision.next,
+            look,
+            gates,
+        }))),
+        (Ok(()), None) | (Err(UpdateError::Refused(Refused::MovedOn)), _) => Ok(Reconciled::MovedOn),
+        (Err(UpdateError::Refused(Refused::Log(error))), _) => Err(ReconcileError::Log(error)),
+        (Err(UpdateError::Registry(error)), _) => Err(ReconcileError::Registry(error)),
+        (Err(UpdateError::Read(error)), _) => Err(ReconcileError::Read(error)),
+    }
+}
+
+enum Refused {
+    MovedOn,
+    Log(DiskError),
+}
+
+fn situation(
+    record: &PodRecord,
+    state: &GateState,
+    policy: &Policy,
+    pinned: &Pinned,
+    look: &WorktreeLook,
+    gates: &GateReport,
+    files: &PodFiles,
+) -> Situation {
+    let last = record
+        .last()
+        .filter(|last| last.n > record.streak_since || record.parked.is_some());
+    let since = record
+        .wake_ups
+        .iter()
+        .rev()
+        .take_while(|entry| entry.n > record.streak_since);
+    let invalid_outputs = since
+        .clone()
+        .filter_map(|entry| entry.classification)
+        .take_while(|class| *class == Classification::ProviderOutputInvalid)
+        .count();
+    let no_new_work = since
+        .filter(|entry| matches!(entry.verdict, Verdict::More | Verdict::Done))
+        .take_while(|entry| entry.classification == Some(Classification::NoNewWork))
+        .count();
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let failed_twice = state
+        .failed_on
+        .as_ref()
+        .is_some_and(|(content, times)| *times >= 2 && look.diff_hash() == Some(content));
+    Situation {
+        stage: record.stage.unwrap_or(Stage::Building),
+        modes: gates
+            .modes
+            .keys()
+            .filter_map(|mode| {
+                let (overall, freshness) = gates.view(*mode)?;
+                Some((*mode, ModeView { freshness, overall }))
+            })
+            .collect(),
+        stage_agents: pinned.definitions.stages.keys().copied().collect(),
+        validity: look.validity(),
+        violations: look.violations.iter().map(|violation| violation.reason).collect(),
+        parked: record.parked.as_ref().map(|parked| (parked.by, parked.code)),
+        claim: state.claim,
+        has_content: look.content.as_ref().is_ok_and(|content| !content.is_empty()),
+        last: last.and_then(|last| last.classification),
+        invalid_outputs: count(invalid_outputs),
+        max_failures: policy.max_failures,
+        no_new_work: count(no_new_work),
+        gate_reruns: state.reruns,
+        max_gate_reruns: policy.max_gate_reruns,
+        gate_repairs: state.repairs,
+        max_gate_repairs: policy.max_gate_repairs,
+        plan_update_required: last.is_some_and(|last| last.plan_update_required),
+        tasks_name_forbidden: tasks_name_forbidden(files, pinned),
+        failed_twice,
+    }
+}
+
+/// Whether TASKS.md names a path that the scope forbids: a word with a slash or a dot in it that breaks a rule.
+fn tasks_name_forbidden(files: &PodFiles, pinned: &Pinned) -> bool {
+    let tasks = pod_checkpoints::read_document(&files.layout().tasks()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&tasks).into_owned();
+    let words = text.split(|c: char| c.is_whitespace() || matches!(c, '`' | '"' | '\'' | '(' | ')' | ','));
+    let path = |word: &&str| {
+        let word = word.trim_end_matches(['.', ':', ';']);
+        let file = word.rsplit('/').next().unwrap_or_default();
+        word.contains('/')
+            || file
+                .split_once('.')
+                .is_some_and(|(name, end)| !name.is_empty() && !end.is_empty())
+    };
+    words
+        .filter(path)
+        .map(|word| word.trim_end_matches(['.', ':', ';']).trim_start_matches("./"))
+        .any(|word| pinned.scope.violation(std::path::Path::new(word), word).is_some())
+}
+
+/// Changes the record as decided.
+fn carry_out(
+    record: &mut PodRecord,
+    decision: &Decision,
+    gates: &GateReport,
+    look: &WorktreeLook,
+    now: Timestamp,
+) {
+    let newest = ReconciledTo {
+        wake_up: record.last().map_or(0, |last| last.n),
+        gate: record
+            .gates
+            .as_ref()
+            .and_then(|state| Some(state.last_run?.finished_at)),
+    };
+    let advanced = record.stage.is_some_and(|stage| stage != decision.stage);
+    record.stage = Some(decision.stage);
+    if let Some(state) = &mut record.gates {
+        let new_run = state.reconciled.is_none_or(|to| to.gate != newest.gate);
+        if let (true, Some(run), Some(content)) = (new_run, state.last_run, look.diff_hash()) {
+            let fresh = gates
+                .view(run.mode)
+                .is_some_and(|(_, fresh)| fresh == Freshness::Current);
+            match (run.overall, fresh) {
+                (GateOverall::Fail, true) => {
+                    let before = state.failed_on.as_ref().filter(|(on, _)| on == content);
+                    let times = before.map_or(0, |(_, times)| *times) + 1;
+                    state.failed_on = Some((content.to_owned(), times));
+                }
+                (GateOverall::Pass, true) => {
+                    state.failed_on = None;
+                    state.repairs = 0;
+                }
+                (GateOverall::Pass | GateOverall::Fail | GateOverall::Error, _) => {}
+            }
+        }
+        if advanced {
+            state.repairs = 0;
+            state.reruns = 0;
+        }
+        if decision.repairs {
+            state.repairs += 1;
+        }
+        state.claim = decision.claim;
+        state.due = match decision.next {
+            Next::Gate(mode) => Some(mode),
+            Next::Stay | Next::Park(_) | Next::Wake | Next::Done => None,
+        };
+        state.reconciled = Some(newest);
+    }
+    match decision.next {
+        Next::Park(code) => {
+            let detail = Some(blocker(decision, look, gates));
+            // A terminal pod is not reconciled, and nothing else refuses.
+            let _parked = record.park(code, detail, By::Podd, now);
+        }
+        Next::Done => record.finish(now),
+        Next::Stay | Next::Wake | Next::Gate(_) => {}
+    }
+    record.updated_at = now;
+}
+
+/// The blocker in one line.
+fn blocker(decision: &Decision, look: &WorktreeLook, gates: &GateReport) -> String {
+    let mut parts = vec![format!("{}: {}", decision.stage, decision.disposition)];
+    let violations: Vec<String> = look
+        .violations
+        .iter()
+        .take(5)
+        .map(|violation| format!("`{}` ({})", violation.path, violation.rule))
+        .collect();
+    if !violations.is_empty() {
+        parts.push(violations.join(", "));
+    }
+    if let Err(why) = &look.content {
+        parts.push(format!("the worktree could not be read: {why}"));
+    }
+    if let Some((Some(evidence), fresh)) = gates.modes.get(&decision.stage.mode()) {
+        let failed = evidence
+            .steps
+            .last()
+            .filter(|_| evidence.overall != GateOverall::Pass);
+        let step = failed
+            .map(|step| format!(" at step `{}`", step.name))
+            .unwrap_or_default();
+        parts.push(format!(
+            "gate {} {}{step}, {fresh}, of {}",
+            evidence.mode, evidence.overall, evidence.finished_at
+        ));
+    }
+    parts.push(decision.reasons.join(", "));
+    parts.join("; ")
+}
+
+fn make_entry(
+    record: &PodRecord,
+    decision: &Decision,
+    gates: &GateReport,
+    look: &WorktreeLook,
+    phase: Phase,
+    at: Timestamp,
+) -> DecisionEntry {
+    let view = gates.view(decision.stage.mode());
+    DecisionEntry {
+        phase,
+        iteration: record.gates.as_ref().map_or(0, |state| state.iteration) + 1,
+        at,
+        plan_decision: decision.plan,
+        execution_disposition: decision.disposition,
+        status: record.state,
+        stage: decision.stage,
+        latest_gate_overall: view.and_then(|(overall, _)| overall),
+        gate_evidence_freshness: view.map(|(_, fresh)| fresh),
+        checkpoint_validity: look.validity(),
+        reasons: decision.reasons.clone(),
+    }
+}
+
+/// Appends a decision that differs from the last one. Whoever died between the file and the record finds it there.
+fn write_down(
+    files: &PodFiles,
+    record: &mut PodRecord,
+    entry: DecisionEntry,
+) -> Result<DecisionEntry, DiskError> {
+    let place = files.layout().decision_log();
+    let text = match files.read(&place) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned(),
+        Err(error) if error.is_missing() => String::new(),
+        Err(error) => return Err(error),
+    };
+    let log = DecisionLog::parse(&text);
+    let last = log.decisions().next_back();
+    let state = record.gates.as_mut();
+    match (last, state) {
+        (Some(last), Some(state)) if last.says_the_same(&entry) => {
+            state.iteration = state.iteration.max(last.iteration);
+            return Ok(entry);
+        }
+        (last, Some(state)) => {
+            let iteration = entry.iteration.max(last.map_or(0, |last| last.iteration) + 1);
+            state.iteration = iteration;
+            let entry = DecisionEntry { iteration, ..entry };
+            files.ensure_base()?;
+            files.create_dirs(files.layout().root())?;
+            let mut file = files.open(&place, OpenKind::Append)?;
+            // A killed writer, or a person, may have left a line without its end.
+            let ends = if text.is_empty() || text.ends_with('\n') {
+                ""
+            } else {
+                "\n\n"
+            };
+            let written = file.write_all(format!("{ends}{}", DecisionLog::render(&entry)).as_bytes());
+            written.map_err(|error| DiskError::new("write", place, error))?;
+            Ok(entry)
+        }
+        (_, None) => Ok(entry),
+    }
+}
