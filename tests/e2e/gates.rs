@@ -496,9 +496,7 @@ fn a_step_that_cannot_be_started_is_an_error_and_a_slow_one_a_failure() {
     edit(
         &env,
         "agents-pod.toml",
-        &text
-            .replacen("20s", "20s", 1)
-            .replace("sleep 600\", timeout = \"20s\"", "sleep 600\", timeout = \"1s\""),
+        &text.replace("sleep 600\", timeout = \"20s\"", "sleep 600\", timeout = \"1s\""),
     );
     env.git(&["commit", "-qam", "slower"]);
     env.podctl(&["gate", "reload", "p"]).code(0);

@@ -20,7 +20,7 @@ const WORDS_LIMIT: u64 = 2048;
 
 /// Variables that lead git to another repository than the one in the directory (git-rev-parse(1),
 /// `--local-env-vars`, less those that carry configuration), and those that say who commits.
-const DROPPED: [&str; 17] = [
+const DROPPED: [&str; 21] = [
     "GIT_AUTHOR_DATE",
     "GIT_AUTHOR_EMAIL",
     "GIT_AUTHOR_NAME",
@@ -30,12 +30,16 @@ const DROPPED: [&str; 17] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_DIR",
+    "GIT_GLOB_PATHSPECS",
     "GIT_GRAFT_FILE",
+    "GIT_ICASE_PATHSPECS",
     "GIT_IMPLICIT_WORK_TREE",
     "GIT_INDEX_FILE",
     "GIT_NAMESPACE",
+    "GIT_NOGLOB_PATHSPECS",
     "GIT_OBJECT_DIRECTORY",
     "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 ];
@@ -43,7 +47,7 @@ const DROPPED: [&str; 17] = [
 /// What holds for every call: no hook runs (post-index-change and reference-transaction would), nothing is tidied
 /// up beside us, line ends are no error, and what we commit is ours: the user's name would be a lie. githooks(5),
 /// git-config(1).
-const SETTINGS: [&str; 16] = [
+const SETTINGS: [&str; 24] = [
     "-c",
     "core.hooksPath=/dev/null",
     "-c",
@@ -57,6 +61,15 @@ const SETTINGS: [&str; 16] = [
     "-c",
     // One flush for many objects: 10,000 new files took 4.7 s without it and 1.4 s with it.
     "core.fsyncMethod=batch",
+    // What hides edits in our own index, or writes beside it.
+    "-c",
+    "core.ignoreStat=false",
+    "-c",
+    "core.splitIndex=false",
+    "-c",
+    "index.sparse=false",
+    "-c",
+    "log.showSignature=false",
     "-c",
     "user.name=agents-pod",
     "-c",
@@ -98,6 +111,15 @@ pub enum GitError {
         /// What it said of it.
         words: String,
     },
+    /// Our own index could not be kept beside the pod's files.
+    #[error("an index of our own cannot be made")]
+    Index(#[source] std::io::Error),
+    /// It said something that we do not understand.
+    #[error("`git {command}` says something else than what was asked")]
+    Unclear {
+        /// The subcommand.
+        command: String,
+    },
     /// Its answer was longer than we read.
     #[error("`git {command}` says more than {} MiB", OUTPUT_LIMIT >> 20)]
     TooLong {
@@ -111,7 +133,11 @@ impl GitError {
     pub(crate) fn code(&self) -> Option<i32> {
         match self {
             Self::Failed { code, .. } => *code,
-            Self::Start(_) | Self::TooSlow { .. } | Self::TooLong { .. } => None,
+            Self::Start(_)
+            | Self::TooSlow { .. }
+            | Self::TooLong { .. }
+            | Self::Index(_)
+            | Self::Unclear { .. } => None,
         }
     }
 }
@@ -124,6 +150,8 @@ pub(crate) struct Git {
     deadline: Instant,
     mark: Option<(String, String)>,
     index: Option<PathBuf>,
+    /// A tree whose `.gitattributes` count instead of those of the worktree: gitattributes(5), `--attr-source`.
+    attributes: Option<String>,
 }
 
 impl Git {
@@ -134,6 +162,7 @@ impl Git {
             deadline: Instant::now() + look.limit,
             mark: look.mark.clone(),
             index: None,
+            attributes: None,
         }
     }
 
@@ -142,6 +171,22 @@ impl Git {
         Self {
             dir: dir.to_owned(),
             ..self.clone()
+        }
+    }
+
+    /// The same with as much time again.
+    pub(crate) fn anew(&self) -> Self {
+        Self {
+            deadline: Instant::now() + self.limit,
+            ..self.clone()
+        }
+    }
+
+    /// The same with the attributes of a tree, and as much time again.
+    pub(crate) fn with_attributes_of(&self, tree: &str) -> Self {
+        Self {
+            attributes: Some(tree.to_owned()),
+            ..self.anew()
         }
     }
 
@@ -231,6 +276,12 @@ impl Git {
             .env("GIT_LITERAL_PATHSPECS", "1")
             // A refresh on the way may write the index if it is ours, and never the user's.
             .env("GIT_OPTIONAL_LOCKS", if self.index.is_some() { "1" } else { "0" })
+            .envs(
+                self.attributes
+                    .iter()
+                    .filter(|tree| !tree.is_empty())
+                    .map(|tree| ("GIT_ATTR_SOURCE", tree)),
+            )
             .envs(self.index.iter().map(|index| ("GIT_INDEX_FILE", index)))
             .envs(self.mark.iter().map(|(name, value)| (name, value)))
             .process_group(0)

@@ -8,6 +8,7 @@
 
 mod content;
 mod git;
+mod index;
 mod repository;
 mod saved;
 mod snapshot;

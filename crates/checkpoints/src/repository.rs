@@ -21,6 +21,8 @@ pub struct Repository {
     pub(crate) below: PathBuf,
     pub(crate) head: Option<Head>,
     index_lock: PathBuf,
+    /// Whether files are taken as they are, by no filter.
+    pub(crate) unfiltered: bool,
 }
 
 /// The commit that is checked out.
@@ -82,6 +84,7 @@ impl Repository {
             below,
             head,
             index_lock,
+            unfiltered: false,
         }))
     }
 
@@ -105,6 +108,17 @@ impl Repository {
         } else {
             self.below.clone().into_os_string()
         }
+    }
+
+    /// The same repository without its attributes: no filter runs.
+    pub(crate) fn unfiltered(&self) -> Result<Self, GitError> {
+        let git = self.git.with_attributes_of("");
+        let empty = git.line(["hash-object", "-t", "tree", "/dev/null"])?;
+        Ok(Self {
+            git: git.with_attributes_of(&empty),
+            unfiltered: true,
+            ..self.clone()
+        })
     }
 
     /// The tree of nothing, in this repository's hash.
@@ -185,6 +199,26 @@ impl Repository {
         self.git.line(["symbolic-ref", "--quiet", "--short", "HEAD"]).ok()
     }
 
+    /// The commit that a branch stands at: a local one, else a remote's. A tag, or any other expression, is none.
+    fn tip(&self, branch: &str) -> Result<Option<String>, GitError> {
+        let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        for place in ["refs/heads", "refs/remotes"] {
+            let name = format!("{place}/{branch}");
+            if self.git.run(["check-ref-format", &name]).is_err() {
+                continue;
+            }
+            match self
+                .git
+                .line(["rev-parse", "--verify", "--quiet", "--end-of-options", &name])
+            {
+                Ok(tip) => return Ok(Some(tip)),
+                Err(error) if error.code().is_some() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
     /// What git knows of a commit that a report claims, and whether it is on `branch`.
     pub fn claimed(&self, commit: &str, branch: Option<&str>) -> Result<ClaimedCommit, GitError> {
         let shown = pod_core::quoted(commit, 80);
@@ -197,6 +231,10 @@ impl Repository {
                 .line(["rev-parse", "--verify", "--quiet", "--end-of-options", &name])
         };
         let id = match resolve(format!("{commit}^{{commit}}")) {
+            // A branch may be named like an id.
+            Ok(id) if !id.starts_with(&commit.to_ascii_lowercase()) => {
+                return Ok(ClaimedCommit::NotFound(format!("git has no commit `{shown}`")));
+            }
             Ok(id) => id,
             Err(error) if error.code().is_some() => {
                 return Ok(ClaimedCommit::NotFound(format!("git has no commit `{shown}`")));
@@ -207,6 +245,9 @@ impl Repository {
             .git
             .line(["show", "--no-patch", "--format=%ct%n%B", &id, "--"])?;
         let (seconds, message) = said.split_once('\n').unwrap_or((&said, ""));
+        let seconds: i64 = seconds.trim().parse().map_err(|_| GitError::Unclear {
+            command: "show".to_owned(),
+        })?;
         let args = [
             "diff-tree",
             "--root",
@@ -221,10 +262,9 @@ impl Repository {
         let files = self.git.run(args)?;
         let branch = match branch {
             None => BranchCheck::Unchecked,
-            Some(branch) => match resolve(format!("{branch}^{{commit}}")) {
-                Err(error) if error.code().is_some() => BranchCheck::NoSuchBranch,
-                Err(error) => return Err(error),
-                Ok(tip) => match self.git.run(["merge-base", "--is-ancestor", &id, &tip]) {
+            Some(branch) => match self.tip(branch)? {
+                None => BranchCheck::NoSuchBranch,
+                Some(tip) => match self.git.run(["merge-base", "--is-ancestor", &id, &tip]) {
                     Ok(_) => BranchCheck::On,
                     Err(error) if error.code() == Some(1) => BranchCheck::NotOn,
                     Err(error) => return Err(error),
@@ -233,9 +273,7 @@ impl Repository {
         };
         Ok(ClaimedCommit::Found(CommitFacts {
             id,
-            committed_at: Timestamp::from_millis(
-                seconds.trim().parse::<i64>().unwrap_or(0).saturating_mul(1000),
-            ),
+            committed_at: Timestamp::from_millis(seconds.saturating_mul(1000)),
             message: message.to_owned(),
             files: files
                 .split(|byte| *byte == 0)

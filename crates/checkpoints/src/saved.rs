@@ -9,6 +9,9 @@ use crate::git::GitError;
 use crate::repository::Repository;
 use crate::snapshot::Large;
 
+/// How many paths that were left out are named in a record.
+const NAMED: usize = 100;
+
 /// What became of the uncommitted work of a wake-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Saving {
@@ -21,6 +24,15 @@ pub enum Saving {
     Saved(SavedWork),
 }
 
+/// The names of paths that were left out: so many, and how many more.
+fn named(paths: &[Vec<u8>]) -> Vec<String> {
+    let mut names: Vec<String> = paths.iter().take(NAMED).map(|path| bytes_shown(path)).collect();
+    if paths.len() > NAMED {
+        names.push(format!("… and {} more", paths.len() - NAMED));
+    }
+    names
+}
+
 impl Repository {
     /// Keeps what differs from HEAD in the project as a commit at `refs/agents-pod/<podId>/<n>`.
     ///
@@ -28,10 +40,12 @@ impl Repository {
     /// keeps two of these apart: `index` is used by one at a time.
     pub fn save_work(&self, pod: &PodId, n: u32, index: &Path, limit: ByteSize) -> Result<Saving, GitError> {
         let snapshot = self.snapshot(index, Large::LeaveOut(limit))?;
-        let left_out: Vec<String> = snapshot.left_out.iter().map(|path| bytes_shown(path)).collect();
+        let left_out = named(&snapshot.left_out);
+        // A filter that hung has had its time.
+        let git = self.git.anew();
         let unchanged = match &self.head {
             Some(head) => head.tree == snapshot.tree,
-            None => self.empty_tree()? == snapshot.tree,
+            None => git.line(["hash-object", "-t", "tree", "/dev/null"])? == snapshot.tree,
         };
         if unchanged {
             return Ok(Saving::Nothing { left_out });
@@ -46,10 +60,10 @@ impl Repository {
         if let Some(head) = &self.head {
             args.extend(["-p", &head.commit]);
         }
-        let commit = self.git.feed(args, message.into_bytes())?;
+        let commit = git.feed(args, message.into_bytes())?;
         let commit = String::from_utf8_lossy(&commit).trim().to_owned();
         let name = saved_ref(pod, n);
-        self.git.run(["update-ref", "--no-deref", &name, &commit])?;
+        git.run(["update-ref", "--no-deref", &name, &commit])?;
         Ok(Saving::Saved(SavedWork::Kept {
             name,
             commit,

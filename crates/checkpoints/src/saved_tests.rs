@@ -109,7 +109,7 @@ impl Repo {
 fn left_out(saving: &Saving) -> Vec<String> {
     match saving {
         Saving::Nothing { left_out } | Saving::Saved(SavedWork::Kept { left_out, .. }) => left_out.clone(),
-        Saving::Saved(SavedWork::Failed { error }) => panic!("{error}"),
+        Saving::Saved(other) => panic!("{other:?}"),
     }
 }
 
@@ -215,18 +215,128 @@ fn a_clean_tree_makes_no_ref_and_an_index_of_ours_follows_head() {
             .count(),
         2
     );
-    // A torn index of ours is nothing but a lost memory, and a lock that a killed git left is nobody's.
-    fs::write(repo.path().join(".agents-pod/git-index"), "torn").unwrap();
-    for leftover in [
-        "git-index.lock",
-        "git-index.4194305.0",
-        "git-index.4194305.0.lock",
-    ] {
-        fs::write(repo.path().join(".agents-pod").join(leftover), "").unwrap();
-    }
+    // A torn index of ours is nothing but a lost memory.
+    let place = repo.path().join(".agents-pod");
+    let kept = fs::read_dir(&place).unwrap().flatten().map(|entry| entry.path());
+    let kept = kept
+        .filter(|path| path.to_string_lossy().contains("git-index-"))
+        .collect::<Vec<_>>();
+    assert_eq!(kept.len(), 1, "one is kept: {kept:?}");
+    fs::write(&kept[0], "torn").unwrap();
     assert!(matches!(repo.save(5), Saving::Saved(_)));
     assert_eq!(repo.kept(5), repo.kept(4));
-    assert!(!repo.path().join(".agents-pod/git-index.4194305.0").exists());
+}
+
+#[test]
+fn one_awkward_path_does_not_cost_the_others() {
+    let repo = Repo::new();
+    repo.write(
+        ".gitattributes",
+        "*.bin filter=broken\n*.u working-tree-encoding=UTF-16\n",
+    );
+    repo.write("a.bin", "as it is\n");
+    repo.git(&["add", "."]);
+    repo.git(&["commit", "-qm", "attributes"]);
+    repo.git(&["config", "filter.broken.clean", "exit 3"]);
+    repo.git(&["config", "filter.broken.required", "true"]);
+    repo.write("a.bin", "edited\n");
+    repo.write("b.bin", "new\n");
+    repo.write("c.u", "no BOM\n");
+    fs::remove_dir_all(repo.path().join("dir")).unwrap();
+    symlink("/nowhere", repo.path().join("dir")).unwrap();
+    fs::remove_file(repo.path().join("gone")).unwrap();
+    repo.write("gone/inside", "a directory now\n");
+    repo.write("precious", "x\n");
+    assert!(left_out(&repo.save(1)).is_empty());
+    for (name, content) in [
+        ("a.bin", "edited"),
+        ("b.bin", "new"),
+        ("c.u", "no BOM"),
+        ("dir", "/nowhere"),
+        ("gone/inside", "a directory now"),
+        ("precious", "x"),
+    ] {
+        assert_eq!(repo.content(1, name), content, "{name}");
+    }
+}
+
+#[test]
+fn a_filter_that_never_ends_costs_time_and_no_work() {
+    let repo = Repo::new();
+    repo.write(".gitattributes", "*.bin filter=slow\n");
+    repo.git(&["config", "filter.slow.clean", "sleep 600"]);
+    repo.write("a.bin", "new\n");
+    let look = Look {
+        limit: Duration::from_secs(2),
+        mark: None,
+    };
+    let repository = Repository::find(repo.path(), &look).unwrap().unwrap();
+    crate::ensure_base(repo.path()).unwrap();
+    let index = repo.path().join(".agents-pod/git-index");
+    let saved = repository
+        .save_work(&"p".parse().unwrap(), 1, &index, ByteSize(1024))
+        .unwrap();
+    assert!(matches!(saved, Saving::Saved(_)));
+    assert_eq!(repo.content(1, "a.bin"), "new");
+}
+
+#[test]
+fn what_a_sparse_checkout_keeps_away_is_no_edit() {
+    let repo = Repo::new();
+    repo.write("other/file", "one\n");
+    repo.git(&["add", "."]);
+    repo.git(&["commit", "-qm", "two"]);
+    repo.git(&["sparse-checkout", "set", "dir"]);
+    assert!(!repo.path().join("other/file").exists());
+    assert_eq!(repo.save(1), Saving::Nothing { left_out: vec![] });
+    repo.write("dir/file", "two\n");
+    assert!(matches!(repo.save(2), Saving::Saved(_)));
+    assert_eq!(
+        (repo.content(2, "other/file"), repo.content(2, "dir/file")),
+        ("one".into(), "two".into())
+    );
+}
+
+#[test]
+fn settings_that_hide_edits_do_not_hide_them_from_us() {
+    let repo = Repo::new();
+    for setting in ["core.ignoreStat", "core.splitIndex", "core.untrackedCache"] {
+        repo.git(&["config", setting, "true"]);
+    }
+    for (n, text) in [(1, "two\n"), (2, "two\nthree\n")] {
+        repo.write("tracked", text);
+        repo.save(n);
+        assert_eq!(repo.content(n, "tracked"), text.trim_end());
+    }
+}
+
+#[test]
+fn a_file_that_has_grown_is_left_out_and_not_kept_as_it_was() {
+    let repo = Repo::new();
+    repo.write("grows", "small\n");
+    repo.save(1);
+    assert_eq!(repo.content(1, "grows"), "small");
+    repo.write("grows", &"x".repeat(2000));
+    assert_eq!(
+        repo.save(2),
+        Saving::Nothing {
+            left_out: vec!["grows".into()]
+        }
+    );
+    repo.write("tracked", &"y".repeat(2000));
+    repo.write("more", "x");
+    assert_eq!(left_out(&repo.save(3)), ["grows", "tracked"]);
+    assert_eq!(repo.content(3, "tracked"), "one");
+    assert!(!repo.kept(3).contains(&"grows".to_owned()));
+}
+
+#[test]
+fn what_is_ours_is_nobodys_work() {
+    let repo = Repo::new();
+    crate::ensure_base(repo.path()).unwrap();
+    repo.write(".agents-pod/.gitignore", "");
+    repo.write(".agents-pod/p/wrapper.json", "{\"token\":\"secret\"}");
+    assert_eq!(repo.save(1), Saving::Nothing { left_out: vec![] });
 }
 
 #[test]

@@ -9,13 +9,13 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 
-use pod_core::ByteSize;
+use pod_core::{ByteSize, PodLayout};
 use rustix::fs::{Access, AtFlags};
 
 use crate::git::{Git, GitError};
+use crate::index::OwnIndex;
 use crate::repository::Repository;
 
 /// The content of a project's tracked and untracked files.
@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub tree: String,
     /// Paths that differ from HEAD and are not in it as they are.
     pub left_out: Vec<Vec<u8>>,
+    /// Whether it was taken without a memory of earlier ones.
+    fresh: bool,
 }
 
 /// What becomes of large files.
@@ -50,101 +52,144 @@ enum Entry {
     Ordinary,
     /// By its hash, with this mode.
     Hashed(&'static str),
+    /// It is not there any more.
+    Gone,
+    /// It is as HEAD has it, for all that we are concerned with.
+    Untouched,
     /// Not at all.
     LeftOut,
 }
 
+/// What a look at the worktree comes to, before it is in the index.
+#[derive(Debug, Default)]
+struct Edits {
+    ordinary: Vec<u8>,
+    gone: Vec<u8>,
+    hashed: Vec<u8>,
+    left_out: BTreeSet<Vec<u8>>,
+}
+
 impl Repository {
-    /// Takes a snapshot with the index at `index`, which is made if it is missing and nobody else may use meanwhile.
+    /// Takes a snapshot with an index that is kept at `kept` and that nobody else uses meanwhile.
     ///
-    /// What cannot be read is left out.
-    pub fn snapshot(&self, index: &Path, large: Large) -> Result<Snapshot, GitError> {
-        // A git of somebody who was killed may still be writing to an index that he had: each use has its own name,
-        // and what is kept between two uses has another.
-        remove_leftovers(index);
-        let own = beside(
-            index,
-            &format!(".{}.{}", std::process::id(), USES.fetch_add(1, Ordering::Relaxed)),
-        );
-        move_index(index, &own);
-        let taken = match self.try_snapshot(&own, large) {
-            Err(GitError::Failed { .. }) if own.exists() => {
-                // Perhaps our index is torn. It is nothing but a memory.
-                forget(&own);
-                self.try_snapshot(&own, large)
-            }
-            taken => taken,
+    /// What cannot be read is left out. Where a filter of the repository fails or never ends, files are taken as
+    /// they are.
+    pub fn snapshot(&self, kept: &Path, large: Large) -> Result<Snapshot, GitError> {
+        let mut index = OwnIndex::take(kept).map_err(GitError::Index)?;
+        let mut taken = self.try_snapshot(&mut index, large);
+        // Perhaps it is torn: it is nothing but a memory. And what is left out has to be as HEAD has it, and not as
+        // an earlier snapshot took it in.
+        let again = match &taken {
+            Ok(snapshot) => !snapshot.left_out.is_empty() && !snapshot.fresh,
+            Err(GitError::Failed { .. }) => true,
+            Err(_) => false,
         };
-        if taken.is_ok() {
-            move_index(&own, index);
-        } else {
-            forget(&own);
+        if again {
+            index.start_over();
+            taken = self.try_snapshot(&mut index, large);
         }
+        if let Err(GitError::Failed { .. } | GitError::TooSlow { .. }) = taken {
+            index.start_over();
+            taken = self.unfiltered()?.try_snapshot(&mut index, large);
+            if taken.is_ok() {
+                index.start_over();
+            }
+        }
+        index.keep();
         taken
     }
 
-    fn try_snapshot(&self, index: &Path, large: Large) -> Result<Snapshot, GitError> {
-        let git = self.git.with_index(index);
+    fn try_snapshot(&self, index: &mut OwnIndex, large: Large) -> Result<Snapshot, GitError> {
+        let git = self.git.with_index(&index.path());
+        let fresh = index.is_fresh();
         self.follow_head(&git, index)?;
+        let submodules = if self.unfiltered { "all" } else { "none" };
+        let submodules = format!("--ignore-submodules={submodules}");
         let args = [
             "status",
             "--porcelain=v2",
             "-z",
             "--untracked-files=all",
             "--no-renames",
+            &submodules,
+            "--",
         ];
-        let more = ["--ignore-submodules=none", "--"];
-        let args = args.iter().chain(&more).map(OsString::from);
-        let status = git.run(args.chain([self.pathspec()]))?;
-        let mut left_out = BTreeSet::new();
-        let (mut paths, mut hashed) = (Vec::new(), Vec::new());
+        let status = git.run(args.map(OsString::from).into_iter().chain([self.pathspec()]))?;
         let added = self.added_by_user()?;
-        let changed = status.split(|byte| *byte == 0).filter_map(changed);
-        let added_paths = added.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-        for one in changed.chain(added_paths.map(Changed::Path)) {
-            let (Changed::Path(path) | Changed::Nested(path)) = one;
-            let entry = match one {
-                Changed::Path(_) => self.entry(path, large),
-                Changed::Nested(_) => Entry::LeftOut,
-            };
-            match entry {
-                Entry::Ordinary => {
-                    paths.extend_from_slice(path);
-                    paths.push(0);
-                }
-                Entry::Hashed(mode) => {
-                    let id = git.line([
-                        OsStr::new("hash-object"),
-                        OsStr::new("--"),
-                        OsStr::from_bytes(path),
-                    ])?;
-                    hashed.extend_from_slice(format!("{mode} {id}\t").as_bytes());
-                    hashed.extend_from_slice(path);
-                    hashed.push(0);
-                }
-                Entry::LeftOut => {
-                    left_out.insert(path.to_vec());
-                }
-            }
-        }
-        if !paths.is_empty() {
-            git.feed(
-                ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"],
-                paths,
-            )?;
-        }
-        if !hashed.is_empty() {
-            git.feed(
-                ["update-index", "--add", "--replace", "-z", "--index-info"],
-                hashed,
-            )?;
-        }
+        let edits = self.edits(&git, &status, &added, large)?;
+        let feed = |args: &[&str], paths: Vec<u8>| match paths.as_slice() {
+            [] => Ok(Vec::new()),
+            _ => git.feed(["update-index"].iter().chain(args), paths),
+        };
+        feed(&["--force-remove", "-z", "--stdin"], edits.gone)?;
+        feed(
+            &["--add", "--remove", "--replace", "-z", "--stdin"],
+            edits.ordinary,
+        )?;
+        feed(&["--add", "--replace", "-z", "--index-info"], edits.hashed)?;
         self.drop_ignored(&git, &added)?;
         Ok(Snapshot {
             // Objects that a partial clone has not fetched are nobody's edits.
             tree: git.line(["write-tree", "--missing-ok"])?,
-            left_out: left_out.into_iter().collect(),
+            left_out: edits.left_out.into_iter().collect(),
+            fresh,
         })
+    }
+
+    fn edits(&self, git: &Git, status: &[u8], added: &[u8], large: Large) -> Result<Edits, GitError> {
+        let mut edits = Edits::default();
+        let sparse = self.left_out_by_sparseness()?;
+        let ours = self.below.join(PodLayout::BASE);
+        let changed = status.split(|byte| *byte == 0).filter_map(changed);
+        let added = added.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        for one in changed.chain(added.map(Changed::Path)) {
+            let (Changed::Path(path) | Changed::Nested(path)) = one;
+            let entry = match one {
+                // What is ours is nobody's work, whether git ignores it or not.
+                _ if Path::new(OsStr::from_bytes(path)).starts_with(&ours) => Entry::Untouched,
+                Changed::Path(_) => self.entry(path, large, &sparse),
+                Changed::Nested(_) => Entry::LeftOut,
+            };
+            let list = match entry {
+                Entry::Ordinary => &mut edits.ordinary,
+                Entry::Gone => &mut edits.gone,
+                Entry::Hashed(mode) => {
+                    let path = OsStr::from_bytes(path);
+                    let id = git.line([OsStr::new("hash-object"), OsStr::new("--"), path])?;
+                    edits
+                        .hashed
+                        .extend_from_slice(format!("{mode} {id}\t").as_bytes());
+                    &mut edits.hashed
+                }
+                Entry::Untouched => continue,
+                Entry::LeftOut => {
+                    edits.left_out.insert(path.to_vec());
+                    continue;
+                }
+            };
+            list.extend_from_slice(path);
+            list.push(0);
+        }
+        Ok(edits)
+    }
+
+    /// The paths that a sparse checkout keeps out of the worktree: that they are not there is no edit.
+    fn left_out_by_sparseness(&self) -> Result<BTreeSet<Vec<u8>>, GitError> {
+        let sparse = self
+            .git
+            .line(["config", "--type=bool", "--get", "core.sparseCheckout"]);
+        match sparse {
+            Ok(said) if said == "true" => {}
+            Ok(_) => return Ok(BTreeSet::new()),
+            Err(error) if error.code() == Some(1) => return Ok(BTreeSet::new()),
+            Err(error) => return Err(error),
+        }
+        let listed = self.git.run(["ls-files", "-t", "-z"])?;
+        let entries = listed.split(|byte| *byte == 0);
+        Ok(entries
+            .filter_map(|entry| entry.strip_prefix(b"S "))
+            .map(<[u8]>::to_vec)
+            .collect())
     }
 
     /// Drops what an earlier snapshot took in and git ignores by now, unless it is tracked all the same.
@@ -187,22 +232,16 @@ impl Repository {
 
     /// Lets our index start from HEAD, unless it did so the last time. Files that are as they were keep what is
     /// known of them: git-read-tree(1), single tree merge.
-    fn follow_head(&self, git: &Git, index: &Path) -> Result<(), GitError> {
-        let base = base_of(index);
-        let Some(head) = &self.head else {
-            return Ok(());
-        };
-        let known = fs::read_to_string(&base).is_ok_and(|known| known == head.tree);
-        if index.exists() && known {
+    fn follow_head(&self, git: &Git, index: &mut OwnIndex) -> Result<(), GitError> {
+        let tree = self.head.as_ref().map(|head| head.tree.as_str());
+        if index.started_from(tree) {
             return Ok(());
         }
-        if index.exists() {
-            git.run(["read-tree", "-m", &head.tree])?;
-        } else {
-            git.run(["read-tree", &head.tree])?;
+        if let Some(tree) = tree {
+            let merge: &[&str] = if index.is_fresh() { &[] } else { &["-m"] };
+            git.run(["read-tree"].iter().chain(merge).chain(&[tree]))?;
         }
-        // Not knowing costs a read-tree.
-        let _written = fs::write(&base, &head.tree);
+        index.start_from(tree);
         Ok(())
     }
 
@@ -226,8 +265,22 @@ impl Repository {
     }
 
     /// How a path can be kept: files, symlinks and submodules can, and so can it that one is gone.
-    fn entry(&self, path: &[u8], large: Large) -> Entry {
-        let place = self.top.join(OsStr::from_bytes(path));
+    fn entry(&self, path: &[u8], large: Large, sparse: &BTreeSet<Vec<u8>>) -> Entry {
+        let path = Path::new(OsStr::from_bytes(path));
+        let missing = || {
+            if sparse.contains(path.as_os_str().as_bytes()) {
+                Entry::Untouched
+            } else {
+                Entry::Gone
+            }
+        };
+        // Git does not look behind a symlink, and what stands there is not the path.
+        let above = path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty());
+        let mut above = above.map(|dir| fs::symlink_metadata(self.top.join(dir)));
+        if above.any(|found| found.is_ok_and(|found| !found.is_dir())) {
+            return missing();
+        }
+        let place = self.top.join(path);
         match fs::symlink_metadata(&place) {
             Ok(found) if found.is_file() && !readable(&place) => Entry::LeftOut,
             Ok(found) if found.is_file() => match large {
@@ -238,12 +291,13 @@ impl Repository {
                 }
                 Large::LeaveOut(_) | Large::Hash(_) => Entry::Ordinary,
             },
-            Ok(found) if found.is_symlink() || (found.is_dir() && place.join(".git").exists()) => {
-                Entry::Ordinary
-            }
+            Ok(found) if found.is_symlink() => Entry::Ordinary,
+            Ok(found) if found.is_dir() && place.join(".git").exists() => Entry::Ordinary,
+            // A file that has become a directory, whose files are listed by themselves.
+            Ok(found) if found.is_dir() => Entry::Gone,
             Ok(_) => Entry::LeftOut,
             Err(error) => match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Entry::Ordinary,
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => missing(),
                 _ => Entry::LeftOut,
             },
         }
@@ -252,62 +306,6 @@ impl Repository {
 
 fn readable(place: &Path) -> bool {
     rustix::fs::accessat(rustix::fs::CWD, place, Access::READ_OK, AtFlags::empty()).is_ok()
-}
-
-/// How often this process has used an index.
-static USES: AtomicU32 = AtomicU32::new(0);
-
-/// The tree that an index started from stands beside it.
-fn base_of(index: &Path) -> PathBuf {
-    beside(index, ".base")
-}
-
-fn beside(index: &Path, suffix: &str) -> PathBuf {
-    let mut name = index.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-/// Gives an index another name. Where that fails it is made anew.
-fn move_index(from: &Path, to: &Path) {
-    let moved = fs::rename(from, to).and_then(|()| fs::rename(base_of(from), base_of(to)));
-    if moved.is_err() {
-        forget(from);
-        forget(to);
-    }
-}
-
-fn forget(index: &Path) {
-    remove(index);
-    remove(&base_of(index));
-    remove(&beside(index, ".lock"));
-}
-
-/// Removes what users that have died left beside an index.
-fn remove_leftovers(index: &Path) {
-    let (Some(dir), Some(name)) = (index.parent(), index.file_name()) else {
-        return;
-    };
-    let mut prefix = name.as_bytes().to_vec();
-    prefix.push(b'.');
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let file = entry.file_name();
-        let Some(rest) = file.as_bytes().strip_prefix(prefix.as_slice()) else {
-            continue;
-        };
-        let pid = rest.split(|byte| *byte == b'.').next().unwrap_or_default();
-        let pid = std::str::from_utf8(pid)
-            .ok()
-            .and_then(|pid| pid.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-            remove(&entry.path());
-        }
-    }
-}
-
-fn remove(file: &Path) {
-    // One that stays shows at the next step.
-    let _removed = fs::remove_file(file);
 }
 
 /// Reads a line of `git status --porcelain=v2`: git-status(1). The second letter of `XY` compares the worktree with

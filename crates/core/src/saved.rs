@@ -19,6 +19,12 @@ pub enum SavedWork {
         #[serde(default, rename = "leftOut", skip_serializing_if = "Vec::is_empty")]
         left_out: Vec<String>,
     },
+    /// Nothing but these paths differed, and they are not kept.
+    LeftOut {
+        /// The paths, as above.
+        #[serde(rename = "leftOut")]
+        left_out: Vec<String>,
+    },
     /// Not at all.
     Failed {
         /// Why.
@@ -103,6 +109,7 @@ mod tests {
         for text in [
             r#"{"ref":"refs/agents-pod/p/1","commit":"abc","leftOut":["big"]}"#,
             r#"{"ref":"refs/agents-pod/p/1","commit":"abc"}"#,
+            r#"{"leftOut":["big"]}"#,
             r#"{"error":"git is not there"}"#,
         ] {
             let saved: SavedWork = serde_json::from_str(text).unwrap();

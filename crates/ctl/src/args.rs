@@ -90,14 +90,14 @@ pub(crate) enum Command {
     ///
     /// Writes HANDOFF.md of the wake-up that this runs in. Anywhere else it is an error.
     Handoff(Handoff),
-    /// Save what a subagent or a wake-up knows, in case it is cut off (for agents)
+    /// Save what a subagent or a wake-up knows (for agents)
     ///
     /// `podctl checkpoint WAVE SUB JSON` keeps up to 4096 bytes for a subagent, in the project that
     /// $AGENTS_POD_PARENT_PROJECT_ROOT names, else the one around the current directory. Look for `last_action`,
     /// `next_step`, `files_created`, `files_modified`, `commits_made`, `tool_use_count` and `blockers`.
     /// `podctl checkpoint --save FILE` keeps a text for the wake-up that this runs in.
     Checkpoint(Checkpoint),
-    /// Look after waves of subagents: who runs, who was cut off, and what it knew
+    /// Look after waves of subagents
     Wave {
         /// What to do.
         #[command(subcommand)]
@@ -109,9 +109,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: GateCommand,
     },
-    /// Rerun a gate of a pod and go on from there: exit 0 if it passes, else 3
+    /// Rerun a gate of a pod and go on from there
     ///
-    /// It is the operator's word that the work of the stage is done. A pod that podd parked is unparked; a worktree
+    /// Exits 0 if it passes, else 3. It is the operator's word that the work of the stage is done. A pod that podd parked is unparked; a worktree
     /// that breaks its rules stays parked, and no gate is run.
     Retry(Retry),
     /// Print what was decided about a gated pod, and why

@@ -47,7 +47,7 @@ pub(crate) fn open(wave: WaveId) -> Result<Wave, Fault> {
     let cwd = std::env::current_dir().map_err(|error: io::Error| {
         Fault::new(cannot, "change into a directory that exists").because(&error)
     })?;
-    let parent = context::variable("AGENTS_POD_PARENT_PROJECT_ROOT");
+    let parent = std::env::var_os("AGENTS_POD_PARENT_PROJECT_ROOT");
     let root = find_root(parent.as_deref(), &cwd).map_err(|error: WaveError| Fault::of(cannot, &error))?;
     Ok(Wave::at(root, wave))
 }

@@ -200,11 +200,25 @@ impl Source {
         Ok(text)
     }
 
+    /// Reads a text, and takes one that was cut in the middle of a character.
+    pub(crate) fn read_lossily(&self, what: &str) -> Result<String, Fault> {
+        let (bytes, _) = self.bytes(what)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Reads a text.
     pub(crate) fn read_any(&self, what: &str) -> Result<String, Fault> {
+        let (bytes, place) = self.bytes(what)?;
+        String::from_utf8(bytes).map_err(|error| {
+            Fault::new(format!("{what} from {place} is not UTF-8"), "convert it first")
+                .because(&error.utf8_error())
+        })
+    }
+
+    fn bytes(&self, what: &str) -> Result<(Vec<u8>, String), Fault> {
         let mut bytes = Vec::new();
         let (read, place) = match self {
-            Self::Argument(text) => return Ok(text.clone()),
+            Self::Argument(text) => return Ok((text.clone().into_bytes(), "the command line".to_owned())),
             Self::Stdin => {
                 let read = std::io::stdin().lock().take(LONGEST_TEXT).read_to_end(&mut bytes);
                 (read, "stdin".to_owned())
@@ -222,10 +236,7 @@ impl Source {
             )
             .because(&error)
         })?;
-        String::from_utf8(bytes).map_err(|error| {
-            Fault::new(format!("{what} from {place} is not UTF-8"), "convert it first")
-                .because(&error.utf8_error())
-        })
+        Ok((bytes, place))
     }
 }
 

@@ -304,7 +304,10 @@ impl Hinted for GitError {
         match self {
             Self::Start(_) => "install git, or put it on PATH".to_owned(),
             Self::TooSlow { .. } => "does a filter or a dead mount of the repository hang?".to_owned(),
-            Self::Failed { .. } | Self::TooLong { .. } => "run it by hand in the project and see".to_owned(),
+            Self::Index(_) => "look at the pod's directory and at the disk".to_owned(),
+            Self::Failed { .. } | Self::TooLong { .. } | Self::Unclear { .. } => {
+                "run it by hand in the project and see".to_owned()
+            }
         }
     }
 

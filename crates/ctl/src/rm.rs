@@ -19,9 +19,12 @@ const WINDS_DOWN: Duration = Duration::from_secs(5);
 pub(crate) fn run(context: &Context, args: &Rm) -> Ended {
     each(&args.pods.ids, |id| {
         let_it_end(context, id)?;
+        if args.purge {
+            // First, so that it can be tried again where git is in trouble.
+            forget_refs(context, id)?;
+        }
         let record = forget(context, id)?;
         if args.purge {
-            forget_refs(&record)?;
             purge(&record)?;
         } else if PodLayout::new(&record.project, id).root().exists() {
             let root = PodLayout::new(&record.project, id).root().to_owned();
@@ -71,17 +74,15 @@ fn let_it_end(context: &Context, id: &PodId) -> Result<(), Fault> {
 }
 
 /// Removes the refs that keep the pod's uncommitted work.
-fn forget_refs(record: &PodRecord) -> Result<(), Fault> {
+fn forget_refs(context: &Context, id: &PodId) -> Result<(), Fault> {
+    let record = context.read(id)?;
     let project = Path::new(&record.project);
-    if !project.is_dir() {
+    if !project.is_dir() || !record.state.is_terminal() {
         return Ok(());
     }
     forget_saved_work(project, &record.id, |_| true).map_err(|error| {
         let refs = saved_refs(&record.id);
-        let message = format!(
-            "pod `{}` is removed, but not the refs of its uncommitted work",
-            record.id
-        );
+        let message = format!("cannot remove pod `{id}`: the refs of its uncommitted work cannot be removed");
         let hint = format!("`git for-each-ref {refs}` lists them, `git update-ref -d REF` removes one");
         Fault::new(message, hint).because(&error)
     })

@@ -67,10 +67,14 @@ pub fn keep_work(
             note: Some(saved.words()),
             saved: Some(saved),
         },
-        Ok(Some(Saving::Nothing { left_out })) => KeptWork {
-            saved: None,
-            note: (!left_out.is_empty()).then(|| format!("uncommitted and not kept: {}", left_out.join(", "))),
-        },
+        Ok(Some(Saving::Nothing { left_out })) if left_out.is_empty() => KeptWork::default(),
+        Ok(Some(Saving::Nothing { left_out })) => {
+            let saved = SavedWork::LeftOut { left_out };
+            KeptWork {
+                note: Some(saved.words()),
+                saved: Some(saved),
+            }
+        }
         Ok(None) => KeptWork {
             saved: None,
             note: first_time(record).then(|| {
@@ -207,12 +211,16 @@ pub fn save_own_checkpoint(files: &PodFiles, record: &PodRecord, text: &str) -> 
 
 /// The newest checkpoint, for the next prompt; `None` if there is none.
 pub fn latest_checkpoint(files: &PodFiles) -> Result<Option<String>, DiskError> {
-    let read = files.read(&files.layout().latest_checkpoint());
-    match read {
-        Ok(bytes) => Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())),
-        Err(error) if error.is_missing() => Ok(None),
-        Err(error) => Err(error),
-    }
+    let place = files.layout().latest_checkpoint();
+    let file = match files.open(&place, OpenKind::Read) {
+        Ok(file) => file,
+        Err(error) if error.is_missing() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Vec::new();
+    let read = file.take(OWN_LIMIT as u64).read_to_end(&mut bytes);
+    read.map_err(|error| DiskError::new("read", place, error))?;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// The newest first: a wake-up whose own file stands is not looked at again.

@@ -357,7 +357,7 @@ fn write_down(
     match (last, state) {
         (Some(last), Some(state)) if last.says_the_same(&entry) => {
             state.iteration = state.iteration.max(last.iteration);
-            return Ok(entry);
+            Ok(entry)
         }
         (last, Some(state)) => {
             let iteration = entry.iteration.max(last.map_or(0, |last| last.iteration) + 1);

@@ -64,11 +64,18 @@ pub fn forget_old(
     }
     // The refs first: a directory that still stands is looked at again.
     forget_saved_work(layout.project(), &record.id, |n| forgotten.contains(&n))?;
+    // One that resists does not keep the others.
+    let mut failed = None;
     for n in &forgotten {
-        files.remove(&layout.checkpoint(*n))?;
-        pod_disk::remove_tree_below(layout.project(), &layout.below(&layout.wakeup(*n)))?;
+        let removed = files
+            .remove(&layout.checkpoint(*n))
+            .and_then(|()| pod_disk::remove_tree_below(layout.project(), &layout.below(&layout.wakeup(*n))));
+        failed = failed.or(removed.err());
     }
-    Ok(forgotten)
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(forgotten),
+    }
 }
 
 /// Removes the refs that keep the uncommitted work of these wake-ups of a pod.

@@ -207,12 +207,8 @@ fn take_lock(registry: &Registry, id: &PodId, files: &PodFiles, cannot: &str) ->
         let record = registry
             .read(id)
             .map_err(|error| Refused::because(cannot, &error, error.hint()))?;
-        let busy = match record.state {
-            PodState::Active if liveness_of(&record) == Liveness::Alive => true,
-            PodState::Active | PodState::Idle | PodState::Parked | PodState::Done | PodState::Cancelled => {
-                record.state.is_terminal() || Instant::now() >= deadline
-            }
-        };
+        let alive = record.current.is_some() && liveness_of(&record) == Liveness::Alive;
+        let busy = alive || record.state.is_terminal() || Instant::now() >= deadline;
         if busy {
             return Err(match record.wakeable() {
                 Err(refusal) => refuse(cannot, id, &refusal),

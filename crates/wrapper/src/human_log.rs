@@ -30,6 +30,8 @@ pub(crate) struct HumanLog {
     unfinished_dropped: u64,
     /// The end of what the agent said last.
     last_words: String,
+    /// Whether these are plain lines.
+    plain: bool,
 }
 
 impl HumanLog {
@@ -42,6 +44,7 @@ impl HumanLog {
             unfinished: String::new(),
             unfinished_dropped: 0,
             last_words: String::new(),
+            plain: false,
         }
     }
 
@@ -50,7 +53,20 @@ impl HumanLog {
         &self.last_words
     }
 
+    /// Of a program that speaks in plain lines the last of them are its last words.
+    fn remember_line(&mut self, line: &str) {
+        let mut text = if self.plain {
+            std::mem::take(&mut self.last_words) + "\n"
+        } else {
+            String::new()
+        };
+        text.push_str(&line[line.ceil_char_boundary(line.len().saturating_sub(LAST_WORDS))..]);
+        self.remember(&text);
+        self.plain = true;
+    }
+
     fn remember(&mut self, text: &str) {
+        self.plain = false;
         if !text.trim().is_empty() {
             let from = text.ceil_char_boundary(text.len().saturating_sub(LAST_WORDS));
             text[from..].clone_into(&mut self.last_words);
@@ -74,6 +90,7 @@ impl HumanLog {
 
     /// Writes a line of stdout that is no JSON.
     pub(crate) fn foreign_line(&mut self, line: &[u8]) {
+        self.remember_line(&String::from_utf8_lossy(line));
         self.start_line();
         for chunk in line.utf8_chunks() {
             self.escaped_pieces(chunk.valid());

@@ -157,7 +157,7 @@ fn write_prompt(claimed: &Claimed, role: &str) -> Result<(String, Option<String>
     // Whoever recorded the last outcome may have died before its checkpoint. One that cannot be had costs nothing
     // but what it would have said.
     let ensured = ensure_checkpoint(&claimed.files, &claimed.record);
-    let latest = ensured.and_then(|_| latest_checkpoint(&claimed.files));
+    let latest = latest_checkpoint(&claimed.files).map_err(|error| ensured.err().unwrap_or(error));
     let (checkpoint, unread) = match latest {
         Ok(checkpoint) => (checkpoint, None),
         Err(error) => (

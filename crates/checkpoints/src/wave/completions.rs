@@ -45,9 +45,17 @@ pub(super) fn with_completed(text: &str, wave: &WaveId, completed: &BTreeSet<Sub
     } else {
         "\n"
     };
-    let head = match block(head) {
-        Some(block) => format!("{}{list}{}", &head[..block.start], &head[block.end..]),
-        None => format!("{head}{ends}{list}"),
+    let head = match blocks(head).as_slice() {
+        [] => format!("{head}{ends}{list}"),
+        [first, others @ ..] => {
+            let mut kept = format!("{}{list}", &head[..first.start]);
+            let mut at = first.end;
+            for other in others {
+                kept.push_str(&head[at..other.start]);
+                at = other.end;
+            }
+            kept + &head[at..]
+        }
     };
     format!("---\n{head}---\n{body}")
 }
@@ -75,41 +83,50 @@ fn head_and_body(text: &str) -> (&str, &str) {
     }
 }
 
-/// Where the list stands in a head: its key and all lines that belong to it.
-fn block(head: &str) -> Option<Range<usize>> {
+/// Where the lists stand in a head: each its key and all lines that belong to it. Blank lines and comments between
+/// items do.
+fn blocks(head: &str) -> Vec<Range<usize>> {
     let mut at = 0;
-    let mut found: Option<(Range<usize>, bool)> = None;
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut open: Option<bool> = None;
     for line in head.split_inclusive('\n') {
         let next = at + line.len();
-        match &mut found {
-            None if line.starts_with(KEY) => {
-                let open = line.contains('[') && !line.contains(']');
-                found = Some((at..next, open));
+        let text = line.trim();
+        match open {
+            _ if line.starts_with(KEY) => {
+                found.push(at..next);
+                open = Some(line.contains('[') && !line.contains(']'));
             }
-            Some((range, open)) if *open || line.starts_with([' ', '\t', '-']) => {
-                range.end = next;
-                *open = *open && !line.contains(']');
+            Some(bracket) if bracket || line.starts_with([' ', '\t', '-']) && !text.is_empty() => {
+                if let Some(range) = found.last_mut() {
+                    range.end = next;
+                }
+                open = Some(bracket && !line.contains(']'));
             }
-            Some(_) => break,
+            Some(_) if text.is_empty() || text.starts_with('#') => {}
+            Some(_) => open = None,
             None => {}
         }
         at = next;
     }
-    found.map(|(range, _)| range)
+    found
 }
 
 fn by_line(head: &str) -> Vec<String> {
-    let Some(block) = block(head) else {
-        return Vec::new();
-    };
-    let block = &head[block][KEY.len()..];
-    let separated = |c: char| matches!(c, '[' | ']' | ',') || c.is_whitespace();
-    let lines = block.lines().map(|line| {
+    let blocks = blocks(head);
+    let lines = blocks
+        .iter()
+        .flat_map(|block| head[block.clone()][KEY.len()..].lines());
+    let items = lines.flat_map(|line| {
         let line = line.split(" #").next().unwrap_or_default().trim();
-        line.strip_prefix("- ").unwrap_or(line)
+        match line.strip_prefix("- ") {
+            // `- a: done` is about a.
+            Some(item) => vec![item.split_whitespace().next().unwrap_or_default()],
+            None if line.starts_with('#') => Vec::new(),
+            None => line.split(['[', ']', ',']).map(str::trim).collect(),
+        }
     });
-    let words = lines.flat_map(|line| line.split(separated));
-    let words = words.map(|word| word.trim_matches(['"', '\'']).to_owned());
+    let words = items.map(|word| word.trim_matches(['"', '\'', ':']).to_owned());
     words.filter(|word| !word.is_empty()).collect()
 }
 
@@ -130,6 +147,9 @@ mod tests {
             "\u{feff}---\ncompleted_subs: [a,\n  7]\n---\n",
             "---\ntitle: a colon: too many\ncompleted_subs:\n  - a # taken\n  - 7\n---\n",
             "---\ncompleted_subs: [a, 7]\n\nno end\n",
+            "---\ntitle: x: y\ncompleted_subs:\n  - a\n\n# a word\n  - 7\nmore: z\n---\n",
+            "---\ncompleted_subs: [a]\ncompleted_subs:\n  - 7\n---\n",
+            "---\ncompleted_subs:\n  - a: done\n  - 7: done\n---\n",
         ] {
             assert_eq!(completed(text), subs(&["a", "7"]), "{text:?}");
         }

@@ -6,7 +6,7 @@ use pod_core::{SubCheckpoint, SubCheckpointError, SubId, WaveLayout};
 use pod_disk::Durability;
 
 use super::scan::{CHECKPOINT, MISNAMED, skipped};
-use super::{Wave, WaveError};
+use super::{ANY_VERSION, Wave, WaveError};
 
 /// What a drain did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -66,11 +66,17 @@ impl Wave {
 
     fn take(&self, worktree: &Path, sub: &SubId) -> Result<Taken, WaveError> {
         let file = self.layout.checkpoint(sub);
-        let bytes = match pod_disk::read_below(worktree, &file, SubCheckpoint::LIMIT as u64) {
+        let bytes = match pod_disk::read_below(worktree, &file, ANY_VERSION) {
             Ok(bytes) => bytes.unwrap_or_default(),
             Err(error) => return Ok(Taken::Skipped(error.source.to_string())),
         };
         let theirs = match SubCheckpoint::parse(&bytes) {
+            Ok(_) if bytes.len() > SubCheckpoint::LIMIT => {
+                return Ok(Taken::Skipped(format!(
+                    "it is longer than {} bytes",
+                    SubCheckpoint::LIMIT
+                )));
+            }
             Ok(theirs) if theirs.wave == self.id && theirs.sub == *sub => Some(theirs.at),
             Ok(_) => return Ok(Taken::Skipped("its ids are others than its name says".to_owned())),
             // It is about to vanish with its worktree, and another version can read it.
@@ -78,7 +84,7 @@ impl Wave {
             Err(error) => return Ok(Taken::Skipped(error.to_string())),
         };
         let _held = self.lock(sub)?;
-        let here = pod_disk::read_below(&self.root, &file, SubCheckpoint::LIMIT as u64);
+        let here = pod_disk::read_below(&self.root, &file, ANY_VERSION);
         let here = here.ok().flatten().map(|bytes| SubCheckpoint::parse(&bytes));
         match (here, theirs) {
             (Some(Ok(ours)), Some(theirs)) if ours.at >= theirs => {

@@ -18,6 +18,9 @@ pub use scan::Found;
 /// How long a call waits for another of the same subagent.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
+/// A checkpoint of another version may be longer than ours.
+const ANY_VERSION: u64 = 1 << 20;
+
 /// No STATE.md is longer.
 const STATE_LIMIT: u64 = 16 << 20;
 
@@ -149,7 +152,7 @@ impl Wave {
         let bytes = checkpoint.to_bytes().map_err(refused)?;
         let _held = self.lock(&checkpoint.sub)?;
         // What a newer version wrote is not for us to replace.
-        if let Ok(Some(old)) = pod_disk::read_below(&self.root, &file, SubCheckpoint::LIMIT as u64)
+        if let Ok(Some(old)) = pod_disk::read_below(&self.root, &file, ANY_VERSION)
             && let Err(newer @ SubCheckpointError::Newer(_)) = SubCheckpoint::parse(&old)
         {
             return Err(refused(newer));
@@ -204,7 +207,11 @@ impl Wave {
     fn state(&self) -> Result<String, WaveError> {
         let read = pod_disk::read_below(&self.root, &self.layout.state(), STATE_LIMIT);
         match read {
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()),
+            // It is written back whole, so nothing of it may be guessed.
+            Ok(bytes) => String::from_utf8(bytes.unwrap_or_default()).map_err(|error| {
+                let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error.utf8_error());
+                DiskError::new("read", self.root.join(self.layout.state()), error).into()
+            }),
             Err(error) if error.is_missing() => Ok(String::new()),
             Err(error) => Err(error.into()),
         }

@@ -57,8 +57,8 @@ impl Wave {
                         .extend(checkpoint.map(|checkpoint| (sub, checkpoint)));
                 })
             } else if let Some(sub) = WaveLayout::sub_of(name, DISPATCH) {
-                self.load_dispatch(&sub).map(|dispatch| {
-                    found.dispatches.insert(sub, dispatch);
+                self.dispatched(&sub).map(|dispatch| {
+                    found.dispatches.extend(dispatch.map(|dispatch| (sub, dispatch)));
                 })
             } else if !name.starts_with('.') && name.contains(CHECKPOINT) {
                 Err(MISNAMED.to_owned())
@@ -95,17 +95,21 @@ impl Wave {
         Ok(Some(checkpoint))
     }
 
-    fn load_dispatch(&self, sub: &SubId) -> Result<Dispatch, String> {
+    /// When a subagent was dispatched; `None` if that was not noted.
+    pub fn dispatched(&self, sub: &SubId) -> Result<Option<Dispatch>, String> {
         let limit = SubCheckpoint::LIMIT as u64;
         let read = pod_disk::read_below(&self.root, &self.layout.dispatch(sub), limit);
-        let bytes = read
-            .map_err(|error| error.source.to_string())?
-            .unwrap_or_default();
+        let bytes = match read {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(None),
+            Err(error) if error.is_missing() => return Ok(None),
+            Err(error) => return Err(error.source.to_string()),
+        };
         let dispatch: Dispatch = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
         if dispatch.wave_id != self.id || dispatch.sub_id != *sub {
             return Err("its ids are others than its name says".to_owned());
         }
-        Ok(dispatch)
+        Ok(Some(dispatch))
     }
 }
 

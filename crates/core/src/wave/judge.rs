@@ -81,9 +81,10 @@ impl Report {
         }
         let word = |text: Option<String>| {
             text.and_then(|text| {
-                text.split_whitespace()
-                    .next()
-                    .map(|word| word.trim_matches('`').to_owned())
+                let word = text.split_whitespace().next()?;
+                let word = word.split("](").next()?;
+                let around = ['`', '(', ')', '[', ']', '<', '>', '.', ',', ';', '!', '"', '\''];
+                Some(word.trim_matches(around).to_owned())
             })
         };
         report.commit = word(report.commit);
@@ -311,6 +312,20 @@ mod tests {
                 reason: None,
             }
         );
+        for commit in [
+            "abc1234.",
+            "(abc1234)",
+            "abc1234,",
+            "[abc1234](http://x/y)",
+            "`abc1234`!",
+        ] {
+            let report = Report::parse(&format!("Commit: {commit}\nBranch: main.\n"));
+            assert_eq!(
+                (report.commit.as_deref(), report.branch.as_deref()),
+                (Some("abc1234"), Some("main")),
+                "{commit}"
+            );
+        }
         assert_eq!(Report::parse("no status here\n"), Report::default());
     }
 

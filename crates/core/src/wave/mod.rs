@@ -11,6 +11,9 @@ pub use brief::brief;
 pub use judge::{BranchCheck, ClaimedCommit, CommitFacts, Expected, JudgeVerdict, Judgement, Report, judge};
 pub use state::{RUNNING_FOR, SubState, SubView, sub_state};
 
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::{SCHEMA_VERSION, SubId, Timestamp, WaveId};
@@ -57,6 +60,8 @@ pub struct SubCheckpoint {
     pub at: Timestamp,
     /// What the subagent keeps, under any keys but ours.
     pub payload: Map<String, Value>,
+    /// The same as it was written, without blanks: a number may have more digits than we can count with.
+    raw: BTreeMap<String, String>,
 }
 
 impl SubCheckpoint {
@@ -65,6 +70,7 @@ impl SubCheckpoint {
 
     /// Takes a payload as the subagent hands it over.
     pub fn new(wave: WaveId, sub: SubId, at: Timestamp, payload: &str) -> Result<Self, SubCheckpointError> {
+        let raw = raw_members(payload.as_bytes())?;
         let payload = object(payload.as_bytes())?;
         match OURS.into_iter().find(|key| payload.contains_key(*key)) {
             Some(key) => Err(SubCheckpointError::OurKey(key)),
@@ -73,12 +79,15 @@ impl SubCheckpoint {
                 sub,
                 at,
                 payload,
+                raw,
             }),
         }
     }
 
     /// Reads a file.
     pub fn parse(bytes: &[u8]) -> Result<Self, SubCheckpointError> {
+        let mut raw = raw_members(bytes)?;
+        raw.retain(|key, _| !OURS.contains(&key.as_str()));
         let mut payload = object(bytes)?;
         let mut text = |key| match payload.remove(key) {
             Some(Value::String(text)) => Ok(text),
@@ -98,6 +107,7 @@ impl SubCheckpoint {
                 sub,
                 at,
                 payload,
+                raw,
             }),
             None => Err(SubCheckpointError::Key("schema_version")),
         }
@@ -111,8 +121,8 @@ impl SubCheckpoint {
             Value::from(self.sub.as_str()),
             Value::from(self.at.to_string()),
         ];
-        let ours = OURS.iter().copied().zip(&ours);
-        let theirs = self.payload.iter().map(|(key, value)| (key.as_str(), value));
+        let ours = OURS.iter().copied().zip(ours.iter().map(Value::to_string));
+        let theirs = self.raw.iter().map(|(key, raw)| (key.as_str(), raw.clone()));
         let members: Vec<String> = ours
             .chain(theirs)
             .map(|(key, value)| format!("{}:{value}", Value::from(key)))
@@ -136,7 +146,10 @@ impl SubCheckpoint {
     /// A key as a list of texts: a subagent may write one as well as several.
     pub fn list(&self, key: &str) -> Vec<String> {
         let text = |value: &Value| match value {
-            Value::Null => None,
+            // What says nothing in any language.
+            Value::Null | Value::Bool(false) => None,
+            Value::Array(items) if items.is_empty() => None,
+            Value::Object(fields) if fields.is_empty() => None,
             Value::String(text) => Some(text.clone()),
             other => Some(other.to_string()),
         };
@@ -146,6 +159,35 @@ impl SubCheckpoint {
             Some(value) => text(value).into_iter().collect(),
         }
     }
+}
+
+/// The members of an object as they are written, without blanks.
+fn raw_members(bytes: &[u8]) -> Result<BTreeMap<String, String>, SubCheckpointError> {
+    let members: BTreeMap<String, Box<RawValue>> = match serde_json::from_slice(bytes) {
+        Ok(members) => members,
+        // Said better by whoever reads it as an object.
+        Err(_) => return object(bytes).map(|_| BTreeMap::new()),
+    };
+    Ok(members
+        .into_iter()
+        .map(|(key, raw)| (key, without_blanks(raw.get())))
+        .collect())
+}
+
+fn without_blanks(json: &str) -> String {
+    let (mut text, mut quoted, mut escaped) = (String::with_capacity(json.len()), false, false);
+    for c in json.chars() {
+        if quoted || !c.is_ascii_whitespace() {
+            text.push(c);
+        }
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ => {}
+        }
+    }
+    text
 }
 
 fn object(bytes: &[u8]) -> Result<Map<String, Value>, SubCheckpointError> {
@@ -173,6 +215,23 @@ mod tests {
             br#"{"schema_version":1,"wave_id":"7","sub_id":"A-1","ts":"2026-11-30T20:02:00.000Z","#
         ));
         assert_eq!(SubCheckpoint::parse(&bytes), Ok(made));
+    }
+
+    #[test]
+    fn numbers_stay_as_they_were_written_and_blanks_do_not() {
+        let made = made(
+            "{ \"n\" : 123456789012345678901234567890.10 ,\n \"s\": \" a \\\" b \", \"l\": [ 1, { } ] }",
+        )
+        .unwrap();
+        let text = String::from_utf8(made.to_bytes().unwrap()).unwrap();
+        assert!(
+            text.contains(r#""n":123456789012345678901234567890.10"#),
+            "{text}"
+        );
+        assert!(
+            text.contains(r#""s":" a \" b ""#) && text.contains(r#""l":[1,{}]"#),
+            "{text}"
+        );
     }
 
     #[test]

@@ -7,9 +7,9 @@ use super::Format;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GateCommand {
-    /// Run a gate against the worktree as it is: exit 0 if it passes, else 3
+    /// Run a gate against the worktree as it is
     ///
-    /// It runs parked or not, with or without podd, but not beside a wake-up or another gate of the pod.
+    /// Exits 0 if it passes, else 3. It runs parked or not, with or without podd, but not beside a wake-up or another gate of the pod.
     Run {
         /// The pod
         #[arg(value_name = "ID")]
@@ -20,7 +20,7 @@ pub(crate) enum GateCommand {
         #[command(flatten)]
         format: Format,
     },
-    /// Show what each gate came to, and whether that is about the worktree as it is
+    /// Show what each gate came to, and what that is worth now
     Status {
         /// The pod
         #[arg(value_name = "ID")]

@@ -10,10 +10,18 @@ use super::Format;
 #[derive(Debug, Args)]
 pub(crate) struct Checkpoint {
     /// The wave
-    #[arg(value_name = "WAVE", required_unless_present = "save")]
+    #[arg(
+        value_name = "WAVE",
+        required_unless_present = "save",
+        allow_hyphen_values = true
+    )]
     pub(crate) wave: Option<WaveId>,
     /// The subagent
-    #[arg(value_name = "SUB", required_unless_present = "save")]
+    #[arg(
+        value_name = "SUB",
+        required_unless_present = "save",
+        allow_hyphen_values = true
+    )]
     pub(crate) sub: Option<SubId>,
     /// What it knows, as a JSON object; `-` reads it from stdin
     #[arg(
@@ -31,16 +39,16 @@ pub(crate) struct Checkpoint {
 #[derive(Debug, Args)]
 pub(crate) struct OneSub {
     /// The wave
-    #[arg(value_name = "WAVE")]
+    #[arg(value_name = "WAVE", allow_hyphen_values = true)]
     pub(crate) wave: WaveId,
     /// The subagent
-    #[arg(value_name = "SUB")]
+    #[arg(value_name = "SUB", allow_hyphen_values = true)]
     pub(crate) sub: SubId,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WaveCommand {
-    /// Note that a subagent is sent to work: the time, HEAD and its branch
+    /// Note that a subagent is sent to work
     Dispatch {
         #[command(flatten)]
         one: OneSub,
@@ -54,15 +62,15 @@ pub(crate) enum WaveCommand {
     /// seconds, which proves nothing. orphaned: it has been silent for longer.
     Status {
         /// The wave
-        #[arg(value_name = "WAVE")]
+        #[arg(value_name = "WAVE", allow_hyphen_values = true)]
         wave: WaveId,
         #[command(flatten)]
         format: Format,
     },
-    /// List subagents that left a checkpoint and whose work nobody took
+    /// List subagents with a checkpoint whose work nobody took
     Orphans {
         /// The wave
-        #[arg(value_name = "WAVE")]
+        #[arg(value_name = "WAVE", allow_hyphen_values = true)]
         wave: WaveId,
         /// Look in this worktree as well; may be given again
         #[arg(long = "root", value_name = "DIR")]
@@ -87,7 +95,7 @@ pub(crate) enum WaveCommand {
     /// May be run again at any time. A checkpoint that is newer here is never replaced.
     Drain {
         /// The wave
-        #[arg(value_name = "WAVE")]
+        #[arg(value_name = "WAVE", allow_hyphen_values = true)]
         wave: WaveId,
         /// The worktree
         #[arg(value_name = "WORKTREE")]
@@ -95,7 +103,9 @@ pub(crate) enum WaveCommand {
         #[command(flatten)]
         format: Format,
     },
-    /// Judge a subagent's report: exit 0 if its work is done and committed, else 3
+    /// Judge a subagent's report
+    ///
+    /// Exits 0 if its work is done and committed, else 3.
     Judge(Judge),
 }
 

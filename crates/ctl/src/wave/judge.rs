@@ -3,7 +3,7 @@
 use pod_checkpoints::Repository;
 use pod_core::{ClaimedCommit, Expected, JudgeVerdict, Judgement, Report, judge};
 
-use super::{LOOK, scan};
+use super::LOOK;
 use crate::args::Judge;
 use crate::checkpoint::open;
 use crate::context::Source;
@@ -15,10 +15,19 @@ const CANNOT: &str = "cannot judge the report";
 /// Judges a report.
 pub(crate) fn run(args: &Judge) -> Ended {
     let wave = open(args.one.wave.clone())?;
-    let text = Source::of_file(&args.report).read_any("the report")?;
+    let text = Source::of_file(&args.report).read_lossily("the report")?;
     let report = Report::parse(&text);
-    let found = scan(&wave)?;
-    let dispatch = found.dispatches.get(&args.one.sub);
+    // What is no checkpoint, or no dispatch, is said and not believed.
+    let sub = &args.one.sub;
+    let checkpoint = wave.load(sub).unwrap_or_else(|why| {
+        ui::note(&format!("the checkpoint of `{sub}` is skipped: {why}"));
+        None
+    });
+    let dispatch = wave.dispatched(sub).unwrap_or_else(|why| {
+        ui::note(&format!("the dispatch of `{sub}` is skipped: {why}"));
+        None
+    });
+    let dispatch = dispatch.as_ref();
     let noted = dispatch.and_then(|dispatch| dispatch.branch.clone());
     let expected = Expected {
         since: args.since.or(dispatch.map(|dispatch| dispatch.at)),
@@ -40,7 +49,7 @@ pub(crate) fn run(args: &Judge) -> Ended {
             }
         }
     };
-    let judgement = judge(&report, found.checkpoints.get(&args.one.sub), &expected, &commit);
+    let judgement = judge(&report, checkpoint.as_ref(), &expected, &commit);
     if args.format.json {
         ui::json(&judgement)?;
     } else {

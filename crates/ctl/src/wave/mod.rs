@@ -46,8 +46,10 @@ pub(crate) fn run(command: &WaveCommand) -> Ended {
 fn dispatch(one: &OneSub, branch: Option<&str>) -> Ended {
     let wave = open(one.wave.clone())?;
     let cannot = "cannot note the dispatch";
-    let found = Repository::find(wave.root(), &LOOK);
-    let found = found.map_err(|error| Fault::of(cannot, &error))?;
+    let found = Repository::find(wave.root(), &LOOK).unwrap_or_else(|error| {
+        ui::note(&format!("HEAD is not noted: {}", pod_core::error_chain(&error)));
+        None
+    });
     let noted = wave.dispatch(&Dispatch {
         schema_version: SCHEMA_VERSION,
         wave_id: one.wave.clone(),

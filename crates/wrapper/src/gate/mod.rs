@@ -187,9 +187,9 @@ impl Gate<'_> {
     fn look(&self) -> WorktreeLook {
         let (files, record) = (self.claimed.files.clone(), self.claimed.record.clone());
         let token = self.claimed.current.token.clone();
-        let looking = beside(move || match &record.gates {
-            Some(state) => Some(look_at_worktree(&files, state, Some(&token))),
-            None => None,
+        let looking = beside(move || {
+            let state = record.gates.as_ref();
+            state.map(|state| look_at_worktree(&files, state, Some(&token)))
         });
         let looked = self.heart.wait_for(&looking);
         looked.unwrap_or_else(|| WorktreeLook {
