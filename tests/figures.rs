@@ -377,6 +377,21 @@ fn large_worktree() {
         &ms(median((0..7).map(|_| take()).collect())),
         "300 ms",
     );
+    let gates = "[gates.fast]\nsteps = [{ name = \"t\", run = \"true\" }]\n";
+    fs::write(project.join("agents-pod.toml"), gates).unwrap();
+    let run = |args: &[&str]| assert!(Bench::run(bench.command(PODCTL).args(args)).success(), "{args:?}");
+    run(&["gate", "reload", "p"]);
+    let status = || timed(|| run(&["gate", "status", "p"]));
+    row(
+        "podctl gate status of the same, the first time",
+        &ms(status()),
+        "-",
+    );
+    row(
+        "the same, later",
+        &ms(median((0..7).map(|_| status()).collect())),
+        "300 ms",
+    );
 }
 
 fn main() {

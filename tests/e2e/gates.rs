@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use pod_test_support::{Finished, LONG, TestEnv, wait_until};
+use pod_test_support::model::{Model, Reply, Script};
+use pod_test_support::{Cli, Finished, LONG, RealAgent, TestEnv, wait_until};
 use serde_json::Value;
 
 use crate::builder;
@@ -755,4 +756,42 @@ fn a_podd_that_is_killed_anywhere_between_gate_and_advance_loses_nothing() {
         assert_eq!(env.record(&id)["wakeUpCount"], 1, "{call} {nth}");
         env.assert_nothing_lives(&id);
     }
+}
+
+#[test]
+fn real_pi_goes_through_all_stages_unattended() {
+    let Some(pi) = RealAgent::find(Cli::Pi16) else {
+        return;
+    };
+    let all = [
+        ("fast", "test -f made"),
+        ("full", "grep -q whole made"),
+        ("merge", "true"),
+    ];
+    let env = gated(&gates(&all, "[scope]\nallow = [\"made\"]\n"));
+    env.podctl(&["cancel", "p"]).ok();
+    env.podctl(&["rm", "p", "--purge"]).ok();
+    let model = Model::start(Script::of([
+        Reply::text("I begin.").write("made", "half\n"),
+        Reply::text("").handoff("done", "it is made"),
+        // The full gate said no.
+        Reply::text("I mend it.").write("made", "whole\n"),
+        Reply::text("").handoff("done", "it is whole"),
+    ]));
+    pi.set_up(&env, &model);
+    env.spawn("p");
+    let _podd = env.podd();
+    let record = env.wait_for_state("p", "done");
+    assert_eq!(
+        (&record["stage"], &record["wakeUpCount"]),
+        (&"ready_to_merge".into(), &2.into()),
+        "{record:#}"
+    );
+    let told = model.requests()[2].text();
+    assert!(
+        told.contains("Its last run failed: step `check` ended with exit code 1"),
+        "{told}"
+    );
+    assert_eq!(dispositions(&env).last().map(String::as_str), Some("converged"));
+    env.assert_nothing_lives("p");
 }

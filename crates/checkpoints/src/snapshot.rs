@@ -8,7 +8,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use pod_core::{ByteSize, PodLayout};
@@ -50,8 +49,8 @@ enum Changed<'a> {
 enum Entry {
     /// As git does it.
     Ordinary,
-    /// By its hash, with this mode.
-    Hashed(&'static str),
+    /// By its hash alone.
+    Hashed,
     /// It is not there any more.
     Gone,
     /// It is as HEAD has it, for all that we are concerned with.
@@ -116,7 +115,7 @@ impl Repository {
         ];
         let status = git.run(args.map(OsString::from).into_iter().chain([self.pathspec()]))?;
         let added = self.added_by_user()?;
-        let edits = self.edits(&git, &status, &added, large)?;
+        let edits = self.edits(&status, &added, large)?;
         let feed = |args: &[&str], paths: Vec<u8>| match paths.as_slice() {
             [] => Ok(Vec::new()),
             _ => git.feed(["update-index"].iter().chain(args), paths),
@@ -126,7 +125,10 @@ impl Repository {
             &["--add", "--remove", "--replace", "-z", "--stdin"],
             edits.ordinary,
         )?;
-        feed(&["--add", "--replace", "-z", "--index-info"], edits.hashed)?;
+        feed(
+            &["--add", "--replace", "--info-only", "-z", "--stdin"],
+            edits.hashed,
+        )?;
         self.drop_ignored(&git, &added)?;
         Ok(Snapshot {
             // Objects that a partial clone has not fetched are nobody's edits.
@@ -136,7 +138,7 @@ impl Repository {
         })
     }
 
-    fn edits(&self, git: &Git, status: &[u8], added: &[u8], large: Large) -> Result<Edits, GitError> {
+    fn edits(&self, status: &[u8], added: &[u8], large: Large) -> Result<Edits, GitError> {
         let mut edits = Edits::default();
         let sparse = self.left_out_by_sparseness()?;
         let ours = self.below.join(PodLayout::BASE);
@@ -153,14 +155,7 @@ impl Repository {
             let list = match entry {
                 Entry::Ordinary => &mut edits.ordinary,
                 Entry::Gone => &mut edits.gone,
-                Entry::Hashed(mode) => {
-                    let path = OsStr::from_bytes(path);
-                    let id = git.line([OsStr::new("hash-object"), OsStr::new("--"), path])?;
-                    edits
-                        .hashed
-                        .extend_from_slice(format!("{mode} {id}\t").as_bytes());
-                    &mut edits.hashed
-                }
+                Entry::Hashed => &mut edits.hashed,
                 Entry::Untouched => continue,
                 Entry::LeftOut => {
                     edits.left_out.insert(path.to_vec());
@@ -285,10 +280,7 @@ impl Repository {
             Ok(found) if found.is_file() && !readable(&place) => Entry::LeftOut,
             Ok(found) if found.is_file() => match large {
                 Large::LeaveOut(limit) if found.len() > limit.0 => Entry::LeftOut,
-                Large::Hash(limit) if found.len() > limit => {
-                    let executable = found.permissions().mode() & 0o100 != 0;
-                    Entry::Hashed(if executable { "100755" } else { "100644" })
-                }
+                Large::Hash(limit) if found.len() > limit => Entry::Hashed,
                 Large::LeaveOut(_) | Large::Hash(_) => Entry::Ordinary,
             },
             Ok(found) if found.is_symlink() => Entry::Ordinary,

@@ -226,6 +226,14 @@ fn next_step(record: &PodRecord, podd: Podd) -> String {
         PodState::Done => format!("`podctl rm {id}` forgets it; its files stay"),
         PodState::Cancelled => format!("`podctl rm {id}` forgets it, `--purge` with its files"),
         PodState::Active => format!("`podctl logs -f {id}` follows it"),
+        PodState::Parked
+            if record
+                .parked
+                .as_ref()
+                .is_some_and(|parked| parked.code.is_of_gates()) =>
+        {
+            format!("`podctl decisions {id}` says why; mend it, then `podctl retry {id}` goes on from there")
+        }
         PodState::Parked if record.last().is_some() => {
             format!("`podctl logs {id}` shows what went on; `podctl resume {id}` lets it go on")
         }

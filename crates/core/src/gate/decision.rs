@@ -126,8 +126,19 @@ impl DecisionLog {
     pub fn render(entry: &DecisionEntry) -> String {
         let json = serde_json::to_string_pretty(entry).unwrap_or_default();
         format!(
-            "## {}. {}: {}\n\n```json\n{json}\n```\n\n",
-            entry.iteration, entry.stage, entry.execution_disposition
+            "## {}. {}: {}\n\n{}: {}; plan {}, pod {}{}\n\n```json\n{json}\n```\n\n",
+            entry.iteration,
+            entry.stage,
+            entry.execution_disposition,
+            entry.at,
+            entry.phase,
+            entry.plan_decision,
+            entry.status,
+            entry
+                .reasons
+                .iter()
+                .map(|reason| format!(", {reason}"))
+                .collect::<String>(),
         )
     }
 }
