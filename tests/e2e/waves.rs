@@ -1,11 +1,13 @@
 //! Waves of subagents: every line of their contract, on the running program.
 
+mod judged;
+mod killed;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use pod_test_support::{Finished, LONG, Running, TestEnv, say_skipped, wait_until};
+use pod_test_support::{Finished, LONG, Running, TestEnv, wait_until};
 use serde_json::{Value, json};
 
 use crate::builder;
@@ -18,19 +20,19 @@ fn started(env: &TestEnv, dir: &Path, args: &[&str]) -> Running {
     env.start_command(command)
 }
 
-fn podctl(env: &TestEnv, dir: &Path, args: &[&str]) -> Finished {
+pub(super) fn podctl(env: &TestEnv, dir: &Path, args: &[&str]) -> Finished {
     started(env, dir, args).finish()
 }
 
-fn save(env: &TestEnv, dir: &Path, sub: &str, payload: &Value) -> Finished {
+pub(super) fn save(env: &TestEnv, dir: &Path, sub: &str, payload: &Value) -> Finished {
     podctl(env, dir, &["checkpoint", "7", sub, &payload.to_string()])
 }
 
-fn file(root: &Path, sub: &str) -> PathBuf {
+pub(super) fn file(root: &Path, sub: &str) -> PathBuf {
     root.join(format!(".agents-pod/waves/wave-7/subagent-{sub}.checkpoint.json"))
 }
 
-fn read(root: &Path, sub: &str) -> Value {
+pub(super) fn read(root: &Path, sub: &str) -> Value {
     serde_json::from_slice(&fs::read(file(root, sub)).expect("there is one")).expect("it is JSON")
 }
 
@@ -53,28 +55,14 @@ fn status(env: &TestEnv) -> Vec<(String, String)> {
     subs.map(|one| (text(&one["sub"]), text(&one["state"]))).collect()
 }
 
-fn orphans(env: &TestEnv, more: &[&str]) -> Vec<String> {
+pub(super) fn orphans(env: &TestEnv, more: &[&str]) -> Vec<String> {
     let args: Vec<&str> = ["wave", "orphans", "7"].iter().chain(more).copied().collect();
     let said = podctl(env, env.project(), &args).ok();
     said.lines().map(str::to_owned).collect()
 }
 
-fn judge(env: &TestEnv, report: &str, more: &[&str]) -> (Option<i32>, Value) {
-    let place = env.scratch().join("report");
-    fs::write(&place, report).expect("it is written");
-    let place = place.to_str().expect("it is UTF-8");
-    let args: Vec<&str> = ["wave", "judge", "7", "a", place, "--json"]
-        .iter()
-        .chain(more)
-        .copied()
-        .collect();
-    let done = podctl(env, env.project(), &args);
-    let value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
-    (done.code, value)
-}
-
 /// A real worktree of the project's repository.
-fn worktree(env: &TestEnv) -> PathBuf {
+pub(super) fn worktree(env: &TestEnv) -> PathBuf {
     let place = env.root().join("tree");
     env.git(&[
         "worktree",
@@ -87,7 +75,7 @@ fn worktree(env: &TestEnv) -> PathBuf {
     place
 }
 
-fn git_env() -> TestEnv {
+pub(super) fn git_env() -> TestEnv {
     builder().git().build()
 }
 
@@ -396,116 +384,6 @@ fn a_brief_says_what_was_done_and_to_go_on_from_the_next_step() {
 }
 
 #[test]
-fn no_status_line_is_a_truncated_report_and_blockers_ask_for_context() {
-    let env = git_env();
-    assert_eq!(
-        judge(&env, "I was just about to\n", &[]).1["verdict"],
-        "truncated"
-    );
-    save(&env, env.project(), "a", &json!({"blockers": "which key?"})).code(0);
-    let (code, value) = judge(&env, "I was just about to\n", &[]);
-    assert_eq!(
-        (code, &value["verdict"], &value["reason"]),
-        (Some(3), &"needs_context".into(), &"which key?".into())
-    );
-    assert_eq!(judge(&env, "Status: FINE\n", &[]).1["verdict"], "violation");
-    assert_eq!(
-        judge(&env, "Status: DONE\nStatus: BLOCKED\nReason: no network\n", &[]).1["verdict"],
-        "blocked"
-    );
-    let asked = judge(&env, "Status: NEEDS_CONTEXT\nMissing: the schema\n", &[]).1;
-    assert_eq!(
-        (&asked["verdict"], &asked["missing"]),
-        (&"needs_context".into(), &"the schema".into())
-    );
-}
-
-#[test]
-fn done_needs_a_commit_behind_the_dispatch_and_on_the_branch() {
-    let env = git_env();
-    let head = |env: &TestEnv| env.git(&["rev-parse", "HEAD"]).trim().to_owned();
-    let old = head(&env);
-    env.git(&[
-        "commit",
-        "-q",
-        "--amend",
-        "--no-edit",
-        "--date",
-        "2020-01-01T00:00:00Z",
-    ]);
-    let lacks = |(code, value): (Option<i32>, Value)| {
-        assert_eq!(code, Some(3));
-        (value["verdict"].clone(), value["missing"].clone())
-    };
-    let before_report = ("needs_context".into(), "commit-before-report".into());
-    assert_eq!(lacks(judge(&env, "Status: DONE\n", &[])), before_report);
-    assert_eq!(
-        lacks(judge(&env, "Status: DONE\nCommit: 0123456789\n", &[])),
-        before_report
-    );
-    let stale = judge(
-        &env,
-        &format!("Status: DONE\nCommit: {old}\n"),
-        &["--since", "2100-01-01T00:00:00Z"],
-    );
-    assert_eq!(lacks(stale), before_report);
-    podctl(&env, env.project(), &["wave", "dispatch", "7", "a"]).code(0);
-    fs::write(env.project().join("new.rs"), "x").expect("it is written");
-    env.git(&["checkout", "-q", "-b", "work"]);
-    env.git(&["add", "new.rs"]);
-    env.git(&["commit", "-q", "-m", "Make it"]);
-    let report = format!(
-        "All is well.\n**Status:** DONE\nCommit: {}\nBranch: work\n",
-        head(&env)
-    );
-    let (code, value) = judge(&env, &report, &[]);
-    assert_eq!(
-        (code, &value["verdict"], &value["commit"]),
-        (Some(0), &"done".into(), &head(&env).into()),
-        "{value}"
-    );
-    assert_eq!(value["warnings"], json!([]), "{value}");
-    assert_eq!(
-        lacks(judge(&env, &report, &["--branch", "no-such"])),
-        before_report
-    );
-    let concerns = judge(
-        &env,
-        &report.replace("DONE", "DONE_WITH_CONCERNS"),
-        &["--branch", "work"],
-    );
-    assert_eq!(concerns.0, Some(0));
-    env.git(&["branch", "-q", "aside", "work^"]);
-    assert_eq!(lacks(judge(&env, &report, &["--branch", "aside"])), before_report);
-}
-
-#[test]
-fn a_commit_that_goes_another_way_than_the_checkpoint_is_warned_of() {
-    let env = git_env();
-    save(
-        &env,
-        env.project(),
-        "a",
-        &json!({"files_modified": ["src/meant.rs"]}),
-    )
-    .code(0);
-    let commit = |message: &str| {
-        env.git(&["commit", "-q", "--allow-empty", "-m", message]);
-        format!(
-            "Status: DONE\nCommit: {}\n",
-            env.git(&["rev-parse", "HEAD"]).trim()
-        )
-    };
-    let warned = |report: &str| {
-        judge(&env, report, &[]).1["warnings"]
-            .to_string()
-            .contains("divergence")
-    };
-    assert!(warned(&commit("Do something else")));
-    assert!(!warned(&commit("Do something else: src/meant.rs was right")));
-}
-
-#[test]
 fn a_wave_directory_that_is_a_symlink_is_neither_read_nor_written() {
     let env = git_env();
     let elsewhere = env.root().join("elsewhere");
@@ -522,91 +400,6 @@ fn a_wave_directory_that_is_a_symlink_is_neither_read_nor_written() {
         assert!(refused.stderr.contains("symlink"), "{args:?}: {}", refused.stderr);
     }
     assert_eq!(fs::read_dir(&elsewhere).expect("it is there").count(), 0);
-}
-
-/// Runs a command under strace, killed at the `nth` call of this name; returns whether it was.
-fn killed_at(env: &TestEnv, call: &str, nth: usize, args: &[&str]) -> bool {
-    let mut command = env.command(Path::new("strace"));
-    let inject = format!("inject={call}:signal=SIGKILL:when={nth}");
-    command
-        .args([
-            "-f",
-            "-o",
-            "/dev/null",
-            "-e",
-            &format!("trace={call}"),
-            "-e",
-            &inject,
-        ])
-        .arg(&env.programs().podctl)
-        .args(args)
-        .current_dir(env.project());
-    env.start_command(command).finish().code != Some(0)
-}
-
-/// Kills a command at every call of every kind that changes something, one after the other.
-fn kill_everywhere(env: &TestEnv, args: &[&str], check: impl Fn()) {
-    let mut traced: Command = env.command(Path::new("sh"));
-    traced.args(["-c", "strace -o /dev/null true"]);
-    if env.start_command(traced).finish().code != Some(0) {
-        say_skipped("strace is missing or may not trace");
-        return;
-    }
-    let mut kills = 0;
-    for call in [
-        "openat",
-        "mkdirat",
-        "flock",
-        "write",
-        "fsync",
-        "fdatasync",
-        "rename",
-        "renameat2",
-        "unlink",
-    ] {
-        for nth in 1..200 {
-            if !killed_at(env, call, nth, args) {
-                break;
-            }
-            kills += 1;
-            check();
-        }
-    }
-    assert!(kills > 10, "only {kills} kills");
-}
-
-#[test]
-fn a_checkpoint_that_is_killed_anywhere_leaves_the_old_one_or_the_new_one() {
-    let env = git_env();
-    save(&env, env.project(), "a", &json!({"k": "old"})).code(0);
-    kill_everywhere(&env, &["checkpoint", "7", "a", r#"{"k":"new"}"#], || {
-        let kept = read(env.project(), "a")["k"].clone();
-        assert!(kept == "old" || kept == "new", "{kept}");
-        assert_eq!(orphans(&env, &[]), ["a"]);
-    });
-    save(&env, env.project(), "a", &json!({"k": "after"})).code(0);
-    assert_eq!(read(env.project(), "a")["k"], "after");
-}
-
-#[test]
-fn a_drain_that_is_killed_anywhere_leaves_old_or_new_and_is_finished_by_the_next() {
-    let env = git_env();
-    let tree = worktree(&env);
-    save(&env, env.project(), "a", &json!({"k": "old"})).code(0);
-    save(&env, &tree, "a", &json!({"k": "new"})).code(0);
-    save(&env, &tree, "b", &json!({"k": "new"})).code(0);
-    let old = fs::read(file(env.project(), "a")).expect("there is one");
-    let place = tree.to_str().expect("it is UTF-8");
-    kill_everywhere(&env, &["wave", "drain", "7", place], || {
-        let kept = read(env.project(), "a")["k"].clone();
-        assert!(kept == "old" || kept == "new", "{kept}");
-        fs::write(file(env.project(), "a"), &old).expect("it is written");
-    });
-    podctl(&env, env.project(), &["wave", "drain", "7", place]).code(0);
-    assert_eq!(
-        (&read(env.project(), "a")["k"], &read(env.project(), "b")["k"]),
-        (&"new".into(), &"new".into())
-    );
 }
 
 #[test]

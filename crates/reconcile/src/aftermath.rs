@@ -10,7 +10,7 @@ use pod_core::{
     ByteSize, Checkpoint, Facts, PodRecord, SavedWork, StartHead, Token, Verdict, WakeUpEntry, error_chain,
     is_complete, leaves_unsaved_work, own_words,
 };
-use pod_disk::{DiskError, Durability, FileKind, OpenKind};
+use pod_disk::{DiskError, Durability, OpenKind};
 
 use crate::files::{PodFiles, now};
 
@@ -55,7 +55,7 @@ pub fn keep_work(
         note: Some(format!("uncommitted work could not be kept: {error}")),
         saved: Some(SavedWork::Failed { error }),
     };
-    if let Err(error) = own_index(files, &index) {
+    if let Err(error) = own_place(files) {
         return failed(error_chain(&error));
     }
     let kept = Repository::find(project, &look(SAVE_LIMIT, token)).and_then(|found| {
@@ -87,14 +87,10 @@ pub fn keep_work(
     }
 }
 
-/// Git writes the index by its path, so nothing on the way there may lead elsewhere.
-fn own_index(files: &PodFiles, index: &Path) -> Result<(), DiskError> {
+/// The index lies in the pod's directory, on the way to which nothing may lead elsewhere.
+fn own_place(files: &PodFiles) -> Result<(), DiskError> {
     files.ensure_base()?;
-    files.create_dirs(files.layout().root())?;
-    match files.stat(index)? {
-        Some(found) if found.kind != FileKind::File => files.remove(index),
-        Some(_) | None => Ok(()),
-    }
+    files.create_dirs(files.layout().root())
 }
 
 /// Whether no wake-up before this one would have had its work kept.
