@@ -519,3 +519,30 @@ fn real_pi_goes_through_all_stages_unattended() {
     assert_eq!(dispositions(&env).last().map(String::as_str), Some("converged"));
     env.assert_nothing_lives("p");
 }
+
+#[test]
+fn a_claim_is_judged_although_the_budget_is_spent() {
+    let env = gated(&gates(&[("fast", "true")], ""));
+    env.podctl(&["edit", "p", "--set", "maxWakeUps=1"]).ok();
+    env.fake(&format!("sh echo two > src/a\n{NOTE} done"));
+    pass_until(&env, "it is done", |record| record["state"] == "done");
+}
+
+#[test]
+fn a_project_that_is_gone_is_nothing_to_reconcile() {
+    let env = gated(&gates(&[("fast", "true")], ""));
+    env.fake(&format!("sh echo two > src/a\n{NOTE} done"));
+    env.wake("p");
+    env.podctl(&["park", "p"]).ok();
+    fs::rename(env.project(), env.root().join("away")).expect("it is moved");
+    let mut podd = env.command(&env.programs().podd);
+    podd.arg("--once").current_dir(env.root());
+    env.start_command(podd).finish().code(0);
+    let record = env.record("p");
+    assert_eq!(
+        (&record["state"], &record["gates"]["reconciled"]["wakeUp"]),
+        (&"parked".into(), &1.into()),
+        "{record:#}"
+    );
+    fs::rename(env.root().join("away"), env.project()).expect("it is moved back");
+}

@@ -281,9 +281,7 @@ fn idle(limits: &AccountLimits, view: &PodView, now: Timestamp) -> Verdict {
         );
         return decided(Step::wait(view, why));
     }
-    if let Some(line) = budget_exhausted(record, policy, Usage::default()) {
-        return park(ParkCode::BudgetExhausted, line.0);
-    }
+    // Gates use nothing up: a claim is judged although the budget is spent.
     if record.needs_reconciliation() {
         return decided(reconcile_step(view));
     }
@@ -292,6 +290,9 @@ fn idle(limits: &AccountLimits, view: &PodView, now: Timestamp) -> Verdict {
     {
         let since = gates.last_run.map_or(record.created_at, |run| run.finished_at);
         return Verdict::Due(since, Due::Gate(mode));
+    }
+    if let Some(line) = budget_exhausted(record, policy, Usage::default()) {
+        return park(ParkCode::BudgetExhausted, line.0);
     }
     let at = match record.next_wake_at {
         Some(at) => at,

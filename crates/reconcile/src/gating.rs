@@ -107,6 +107,9 @@ pub fn reconcile_pod(
         return Ok(Reconciled::NothingToDo);
     }
     let files = PodFiles::new(&record.project, &record.id);
+    if !files.layout().project().is_dir() {
+        return leave(registry, record);
+    }
     let pinned = Pinned::of(state).map_err(ReconcileError::Pinned)?;
     let look = look_at_worktree(&files, state, None);
     let gates = GateReport::of(&files, &pinned, &look);
@@ -133,6 +136,33 @@ pub fn reconcile_pod(
         (Err(UpdateError::Refused(Refused::Log(error))), _) => Err(ReconcileError::Log(error)),
         (Err(UpdateError::Registry(error)), _) => Err(ReconcileError::Registry(error)),
         (Err(UpdateError::Read(error)), _) => Err(ReconcileError::Read(error)),
+    }
+}
+
+/// Where the project is gone there is nothing to look at and no place to write down what was seen.
+fn leave(registry: &Registry, record: &PodRecord) -> Result<Reconciled, ReconcileError> {
+    let left = registry.update(&record.id, DECISION_WAIT, |current| {
+        let newest = newest(current);
+        if let Some(state) = &mut current.gates {
+            state.reconciled = Some(newest);
+        }
+        Ok::<(), std::convert::Infallible>(())
+    });
+    match left {
+        Ok(()) => Ok(Reconciled::NothingToDo),
+        Err(UpdateError::Registry(error)) => Err(ReconcileError::Registry(error)),
+        Err(UpdateError::Read(error)) => Err(ReconcileError::Read(error)),
+        Err(UpdateError::Refused(never)) => match never {},
+    }
+}
+
+fn newest(record: &PodRecord) -> ReconciledTo {
+    ReconciledTo {
+        wake_up: record.last().map_or(0, |last| last.n),
+        gate: record
+            .gates
+            .as_ref()
+            .and_then(|state| Some(state.last_run?.finished_at)),
     }
 }
 
@@ -229,13 +259,7 @@ fn carry_out(
     look: &WorktreeLook,
     now: Timestamp,
 ) {
-    let newest = ReconciledTo {
-        wake_up: record.last().map_or(0, |last| last.n),
-        gate: record
-            .gates
-            .as_ref()
-            .and_then(|state| Some(state.last_run?.finished_at)),
-    };
+    let newest = newest(record);
     let advanced = record.stage.is_some_and(|stage| stage != decision.stage);
     record.stage = Some(decision.stage);
     if let Some(state) = &mut record.gates {
@@ -261,8 +285,10 @@ fn carry_out(
             state.repairs = 0;
             state.reruns = 0;
         }
-        if decision.repairs {
+        // A gate that a person runs again in between is no repair.
+        if decision.repairs && state.repaired_behind != Some(newest.wake_up) {
             state.repairs += 1;
+            state.repaired_behind = Some(newest.wake_up);
         }
         state.claim = decision.claim;
         state.due = match decision.next {

@@ -71,6 +71,9 @@ pub struct GateState {
     /// Wake-ups in a row that were to repair a failing gate.
     #[serde(default)]
     pub repairs: u32,
+    /// The wake-up behind which a repair was counted last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repaired_behind: Option<u32>,
     /// The content on which the gate failed last, and how often it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_on: Option<(String, u32)>,
@@ -98,6 +101,7 @@ impl GateState {
             last_run: None,
             reruns: 0,
             repairs: 0,
+            repaired_behind: None,
             failed_on: None,
             reconciled: None,
             iteration: 0,
