@@ -5,8 +5,19 @@ use std::time::Duration;
 use pod_core::{PodRecord, PodState, Timestamp, Usage, WakeUpEntry, ago};
 use serde_json::Value;
 
-/// Where a pod stands, in a few words.
+/// Where a pod stands, in a few words; of a gated pod with its stage.
 pub(crate) fn state(record: &PodRecord, now: Timestamp) -> String {
+    let state = plain_state(record, now);
+    match (record.gate(), record.stage) {
+        (Some(_), _) => format!("{state}, a gate runs"),
+        (None, Some(stage)) if !record.state.is_terminal() && record.state != PodState::Parked => {
+            format!("{state}, {stage}")
+        }
+        (None, _) => state,
+    }
+}
+
+fn plain_state(record: &PodRecord, now: Timestamp) -> String {
     match record.state {
         PodState::Parked => match &record.parked {
             Some(parked) => format!("parked ({})", parked.code),
