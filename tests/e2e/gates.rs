@@ -1,6 +1,7 @@
 //! Gates: `done` is a claim until the evidence agrees.
 
 mod criteria;
+mod recovery;
 
 use std::fs;
 use std::path::Path;
@@ -142,7 +143,7 @@ fn a_failing_gate_goes_back_to_the_worker_with_its_output_and_then_parks() {
     );
     let first = fs::read_to_string(env.wake_dir("p", 1).join("prompt.md")).expect("it is there");
     assert!(
-        first.contains("stage `building`") && !first.contains("Its last run failed"),
+        first.contains("stage `building`") && !first.contains("The last run of gate"),
         "{first}"
     );
 }
@@ -513,7 +514,7 @@ fn real_pi_goes_through_all_stages_unattended() {
     );
     let told = model.requests()[2].text();
     assert!(
-        told.contains("Its last run failed: step `check` ended with exit code 1"),
+        told.contains("The last run of gate `full` failed: step `check` ended with exit code 1"),
         "{told}"
     );
     assert_eq!(dispositions(&env).last().map(String::as_str), Some("converged"));

@@ -9,12 +9,18 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::git::GitError;
+use crate::git::{GitError, Look};
 use crate::repository::Repository;
 use crate::snapshot::Large;
 
+/// How long a repository within the repository is looked at.
+const NESTED_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// Larger files are hashed, and not put into the object store.
 const STORED: u64 = 10 << 20;
+
+/// Settings that change what git takes for the content of a file, or which files it sees: git-config(1).
+const BLINDING: &str = "^(filter\\..*|core\\.(autocrlf|eol|safecrlf|attributesfile|excludesfile|symlinks|filemode|sparsecheckout|worktree))$";
 
 /// So much of a hook is looked at.
 const HOOK_LIMIT: u64 = 1 << 20;
@@ -64,24 +70,42 @@ impl Repository {
             hasher.update(b"left out ");
             hasher.update(path);
             hasher.update([0]);
+            // A repository within counts by its own moment, which a change of anything in it moves.
+            let place = self.top.join(OsStr::from_bytes(path));
+            if place.is_dir() {
+                let look = Look {
+                    limit: NESTED_LIMIT,
+                    mark: None,
+                };
+                hasher.update(
+                    crate::worktree(&place, &look).map_or([0; 32], |found| found.fingerprint.bytes()),
+                );
+            }
         }
         let fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
         let paths = fields.filter(|field| !field.starts_with(b":"));
+        let paths = paths.map(<[u8]>::to_vec);
+        let below = self.below.as_os_str().as_bytes();
+        let left_out = snapshot.left_out.iter().map(|path| {
+            let path = path.strip_prefix(below).unwrap_or(path);
+            path.strip_prefix(b"/").unwrap_or(path).to_vec()
+        });
+        let shown = |path: Vec<u8>| {
+            (
+                PathBuf::from(OsString::from_vec(path.clone())),
+                bytes_shown(&path),
+            )
+        };
         Ok(Content {
             diff_hash: hex(hasher),
-            changed: paths
-                .map(|path| {
-                    (
-                        PathBuf::from(OsString::from_vec(path.to_vec())),
-                        bytes_shown(path),
-                    )
-                })
-                .collect(),
+            changed: paths.chain(left_out).map(shown).collect(),
             head: self.head().map(str::to_owned),
         })
     }
 
-    /// A hash of the repository's hooks and of where it looks for them. It changes with every change of one.
+    /// A hash of the repository's hooks, of where it looks for them, and of all settings by which git could show other
+    /// content than there is: filters, line ends, attributes and ignored files that are no part of the content. It
+    /// changes with every change of one.
     pub fn hooks(&self) -> Result<String, GitError> {
         let mut hasher = Sha256::new();
         let places = self
@@ -108,6 +132,25 @@ impl Repository {
         for dir in dirs {
             hash_dir(&dir, &mut hasher);
         }
+        for file in ["info/attributes", "info/exclude", "info/sparse-checkout"] {
+            hasher.update(file);
+            hash_file(&self.top.join(OsStr::from_bytes(common)).join(file), &mut hasher);
+        }
+        let shown = self
+            .git
+            .run(["config", "--show-scope", "-z", "--get-regexp", BLINDING]);
+        let shown = match shown {
+            Ok(said) => said,
+            Err(error) if error.code() == Some(1) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let mut fields = shown.split(|byte| *byte == 0);
+        while let (Some(scope), Some(setting)) = (fields.next(), fields.next()) {
+            if scope != b"command" {
+                hasher.update(setting);
+                hasher.update([0]);
+            }
+        }
         Ok(hex(hasher))
     }
 }
@@ -126,16 +169,19 @@ fn hash_dir(dir: &Path, hasher: &mut Sha256) {
         let place = dir.join(&name);
         hasher.update(name.as_bytes());
         hasher.update([0]);
-        if let Ok(found) = fs::metadata(&place) {
-            hasher.update(found.permissions().mode().to_le_bytes());
-            let mut bytes = Vec::new();
-            if found.is_file()
-                && let Ok(file) = fs::File::open(&place)
-                && file.take(HOOK_LIMIT).read_to_end(&mut bytes).is_ok()
-            {
-                hasher.update(Sha256::digest(&bytes));
-            }
-        }
+        hash_file(&place, hasher);
+    }
+}
+
+fn hash_file(place: &Path, hasher: &mut Sha256) {
+    let Ok(found) = fs::metadata(place) else { return };
+    hasher.update(found.permissions().mode().to_le_bytes());
+    let mut bytes = Vec::new();
+    if found.is_file()
+        && let Ok(file) = fs::File::open(place)
+        && file.take(HOOK_LIMIT).read_to_end(&mut bytes).is_ok()
+    {
+        hasher.update(Sha256::digest(&bytes));
     }
 }
 

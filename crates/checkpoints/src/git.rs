@@ -47,7 +47,7 @@ const DROPPED: [&str; 21] = [
 /// What holds for every call: no hook runs (post-index-change and reference-transaction would), nothing is tidied
 /// up beside us, line ends are no error, and what we commit is ours: the user's name would be a lie. githooks(5),
 /// git-config(1).
-const SETTINGS: [&str; 24] = [
+const SETTINGS: [&str; 28] = [
     "-c",
     "core.hooksPath=/dev/null",
     "-c",
@@ -68,6 +68,10 @@ const SETTINGS: [&str; 24] = [
     "core.splitIndex=false",
     "-c",
     "index.sparse=false",
+    "-c",
+    "core.trustctime=true",
+    "-c",
+    "core.checkStat=default",
     "-c",
     "log.showSignature=false",
     "-c",
@@ -273,6 +277,8 @@ impl Git {
             .env("LC_ALL", "C")
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
+            // A replaced object is another one than its id says.
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_LITERAL_PATHSPECS", "1")
             // A refresh on the way may write the index if it is ours, and never the user's.
             .env("GIT_OPTIONAL_LOCKS", if self.index.is_some() { "1" } else { "0" })

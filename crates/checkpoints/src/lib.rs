@@ -55,6 +55,10 @@ const O_NOFOLLOW_NONBLOCK: i32 = 0o400_000 | 0o4_000;
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
+    pub(crate) fn bytes(self) -> [u8; 32] {
+        self.0
+    }
+
     fn of(hasher: Sha256) -> Self {
         Self(hasher.finalize().into())
     }

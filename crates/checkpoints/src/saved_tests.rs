@@ -468,10 +468,12 @@ mod content {
         let repo = Repo::new();
         let base = repo.git(&["rev-parse", "HEAD"]);
         repo.write(".git/info/exclude", "");
+        let pinned = repo.hooks();
         repo.write("later", "x");
         assert_ne!(repo.hash(&base), NOTHING);
         repo.write(".git/info/exclude", "later\n");
         assert_eq!(repo.hash(&base), NOTHING);
+        assert_ne!(repo.hooks(), pinned, "hiding a file that way is seen");
         repo.git(&["add", "-f", "later"]);
         assert_ne!(repo.hash(&base), NOTHING, "the user tracks it");
     }
@@ -560,10 +562,55 @@ mod content {
         fs::write(repo.path().join(".git/hooks/pre-push"), "x").unwrap();
         let more = repo.hooks();
         assert_ne!(before, more);
+        for (key, value) in [
+            ("core.autocrlf", "input"),
+            ("filter.x.clean", "cat"),
+            ("core.fileMode", "false"),
+        ] {
+            let before = repo.hooks();
+            repo.git(&["config", key, value]);
+            assert_ne!(before, repo.hooks(), "{key}");
+        }
+        let before = repo.hooks();
+        repo.write(".git/info/attributes", "* filter=x\n");
+        assert_ne!(before, repo.hooks());
         repo.git(&["config", "core.hooksPath", "other"]);
         assert_ne!(more, repo.hooks());
         let elsewhere = repo.hooks();
         repo.write("other/pre-commit", "x");
         assert_ne!(elsewhere, repo.hooks());
+    }
+
+    #[test]
+    fn a_repository_within_the_repository_counts_and_so_does_what_an_id_stands_for() {
+        let repo = Repo::new();
+        let base = repo.git(&["rev-parse", "HEAD"]);
+        repo.write("nested/file", "one");
+        let within = |args: &[&str]| {
+            let mut git = Command::new("git");
+            git.args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(args);
+            assert!(
+                git.current_dir(repo.path().join("nested"))
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        };
+        within(&["init", "-q"]);
+        within(&["add", "."]);
+        within(&["commit", "-qm", "one"]);
+        let first = repo.look(repo.path(), Some(&base));
+        assert_eq!(first.changed.len(), 1, "{first:?}");
+        assert_eq!(repo.hash(&base), first.diff_hash);
+        within(&["commit", "-q", "--allow-empty", "-m", "two"]);
+        let second = repo.hash(&base);
+        assert_ne!(second, first.diff_hash);
+        repo.write("nested/file", "another");
+        assert_ne!(second, repo.hash(&base));
+        repo.write("tracked", "two");
+        repo.git(&["commit", "-qam", "two"]);
+        let changed = repo.look(repo.path(), Some(&base)).changed.len();
+        repo.git(&["replace", &base, "HEAD"]);
+        assert_eq!(repo.look(repo.path(), Some(&base)).changed.len(), changed);
     }
 }

@@ -1,8 +1,8 @@
 //! The transitions of a record. Each is one locked step of somebody; none looks at the world.
 
 use crate::{
-    By, CancelMark, Current, CurrentKind, GateRun, KillCause, KillIntent, ParkCode, Parked, PodId, PodRecord,
-    PodState, PolicyOverrides, SCHEMA_VERSION, Timestamp, Token, Verdict, WakeUpEntry,
+    By, CancelMark, Current, CurrentKind, GateRun, KillCause, KillIntent, ParkCode, Parked, Phase, PodId,
+    PodRecord, PodState, PolicyOverrides, SCHEMA_VERSION, Timestamp, Token, Verdict, WakeUpEntry,
 };
 
 /// Why a transition does not apply.
@@ -230,10 +230,8 @@ impl PodRecord {
             return Settlement::Fenced;
         }
         self.current = None;
-        if let (Some(gates), Some(run)) = (&mut self.gates, run) {
-            gates.reruns = if run.moved { gates.reruns + 1 } else { 0 };
-            gates.last_run = Some(run);
-            gates.due = None;
+        if let Some(gates) = &mut self.gates {
+            gates.note_run(run);
         }
         self.updated_at = now;
         Settlement::Recorded
@@ -386,6 +384,12 @@ impl PodRecord {
         if self.state == PodState::Parked {
             self.state = PodState::Idle;
             self.next_wake_at = Some(now);
+        }
+        if let Some(gates) = &mut self.gates {
+            // Nobody is woken before worktree and evidence were looked at.
+            gates.reconciled = None;
+            gates.phase = Some(Phase::Resume);
+            self.next_wake_at = None;
         }
         self.updated_at = now;
         Ok(true)

@@ -175,7 +175,16 @@ fn decide(limits: &AccountLimits, view: &PodView, now: Timestamp) -> Option<Verd
 }
 
 fn gate_running(view: &PodView) -> Step {
+    let wedged_after = view
+        .policy
+        .heartbeat_interval
+        .0
+        .saturating_mul(view.policy.wedge_after);
     match &view.wrapper {
+        WrapperView::Alive(pulse) if pulse.silent >= wedged_after => {
+            let because = format!("no heartbeat for {} s", pulse.silent.as_secs());
+            Step::new(view, Action::Kill(KillCause::Wedged), because)
+        }
         WrapperView::Alive(_) if view.record.cancel.is_some() => {
             Step::new(view, Action::Signal, "a cancel is recorded")
         }
@@ -288,7 +297,10 @@ fn idle(limits: &AccountLimits, view: &PodView, now: Timestamp) -> Verdict {
     if let Some(gates) = &record.gates
         && let Some(mode) = gates.due
     {
-        let since = gates.last_run.map_or(record.created_at, |run| run.finished_at);
+        let since = gates
+            .last_run
+            .as_ref()
+            .map_or(record.created_at, |run| run.finished_at);
         return Verdict::Due(since, Due::Gate(mode));
     }
     if let Some(line) = budget_exhausted(record, policy, Usage::default()) {

@@ -446,7 +446,7 @@ impl PodRecord {
             gate: self
                 .gates
                 .as_ref()
-                .and_then(|gates| Some(gates.last_run?.finished_at)),
+                .and_then(|gates| Some(gates.last_run.as_ref()?.finished_at)),
         };
         let never = ReconciledTo {
             wake_up: 0,
@@ -454,7 +454,7 @@ impl PodRecord {
         };
         self.gates
             .as_ref()
-            .is_some_and(|gates| gates.reconciled.unwrap_or(never) != newest)
+            .is_some_and(|gates| gates.phase.is_some() || gates.reconciled.unwrap_or(never) != newest)
     }
 
     /// The newest wake-up with an outcome.

@@ -1,7 +1,8 @@
 //! `podctl retry` and what `podctl resume` does for a gated pod: recovery by gate result, validity and freshness.
 
 use pod_core::{
-    By, GateMode, GateOverall, Next, Phase, PodId, PodRecord, PodState, Refusal, Stage, Validity,
+    By, DecisionEntry, DecisionLog, GateMode, GateOverall, Next, Phase, PodId, PodRecord, PodState, Refusal,
+    Stage, Timestamp, Validity, Violation,
 };
 use pod_reconcile::{Outcome, Reconciled, look_at_worktree, reconcile_pod};
 use serde_json::json;
@@ -9,7 +10,7 @@ use serde_json::json;
 use crate::args::Retry;
 use crate::context::{self, Context, LOCK_WAIT};
 use crate::fault::{Ended, Exit, Fault};
-use crate::gate::{Gated, run_gate};
+use crate::gate::{Gated, busy, run_gate};
 use crate::ui;
 
 /// So often a record that changes under us is looked at again.
@@ -44,30 +45,57 @@ pub(crate) fn run(context: &Context, args: &Retry) -> Ended {
         return Err(Fault::of(cannot, &Refusal::Terminal { pod, state }).into());
     }
     if let Some(current) = &record.current {
-        let (pod, n, pid) = (id.to_string(), current.n, current.pid);
-        return Err(Fault::of(cannot, &Refusal::Awake { pod, n, pid }).into());
+        return Err(Fault::of(cannot, &busy(id, current)).into());
     }
+    let gates = &gated.pinned.definitions.gates;
     let mode = args
         .gate
         .unwrap_or(record.stage.unwrap_or(Stage::Building).mode());
-    let state = record.gates.as_ref();
-    let validity = state.map_or(Validity::Unknown, |state| {
-        look_at_worktree(&gated.files, state, None).validity()
-    });
+    if args.gate.is_some() && !gates.contains_key(&mode) {
+        let defined: Vec<&str> = gates.keys().map(|mode| mode.word()).collect();
+        let hint = format!("there are: {}", defined.join(", "));
+        return Err(Fault::new(cannot, hint)
+            .caused_by(format!("there is no gate `{mode}`"))
+            .into());
+    }
+    let began = context::now();
+    let validity = look_at_worktree(&gated.files, &gated.state, None).validity();
     let mut overall = None;
-    if validity != Validity::Invalid && gated.pinned.definitions.gates.contains_key(&mode) {
-        overall = Some(run_gate(context, &gated, mode)?.overall);
-    }
     if validity != Validity::Invalid {
-        claim(context, id, &cannot, true)?;
+        // Said before the gate runs: whoever reconciles behind it goes by the claim.
+        let claimed = context.registry()?.update(id, LOCK_WAIT, |record| {
+            take_word(record);
+            Ok::<(), Refusal>(())
+        });
+        claimed.map_err(|error| Fault::of(&cannot, &error))?;
+        if gates.contains_key(&mode) {
+            overall = Some(run_gate(context, &gated, mode)?.overall);
+        }
     }
-    let outcome = reconciled(context, id, Phase::Retry)?;
-    let answer = match (&outcome, validity) {
-        (_, Validity::Invalid) => Answer::CheckpointBlock,
-        (Some(outcome), _) if outcome.next == Next::Wake => Answer::WorkerRetry,
-        (Some(_) | None, _) => Answer::GateRerun,
+    let outcome = reconciled(context, id, Phase::Retry, |record| {
+        let podds = record.parked.as_ref().is_some_and(|parked| parked.by == By::Podd);
+        if podds && validity != Validity::Invalid {
+            // A terminal pod is not reconciled, and nothing else refuses.
+            let _changed = record.resume(context::now());
+        }
+    })?;
+    let answer = match outcome.as_ref().map(|outcome| outcome.next) {
+        _ if validity == Validity::Invalid => Answer::CheckpointBlock,
+        Some(Next::Wake) => Answer::WorkerRetry,
+        Some(Next::Stay | Next::Park(_) | Next::Gate(_) | Next::Done) | None => Answer::GateRerun,
     };
-    tell(answer, mode, overall, outcome.as_deref(), args.format.json)?;
+    // podd may have been quicker, and the pod at its next gate already.
+    let entry = outcome.as_ref().map(|outcome| outcome.entry.clone());
+    let entry = entry.or_else(|| decided_since(&gated, began));
+    let violations = outcome.map(|outcome| outcome.look.violations);
+    tell(
+        answer,
+        mode,
+        overall,
+        entry.as_ref(),
+        violations.as_deref(),
+        args.format.json,
+    )?;
     Ok(if overall == Some(GateOverall::Pass) {
         Exit::Done
     } else {
@@ -75,15 +103,28 @@ pub(crate) fn run(context: &Context, args: &Retry) -> Ended {
     })
 }
 
+/// What somebody else decided meanwhile.
+fn decided_since(gated: &Gated, began: Timestamp) -> Option<DecisionEntry> {
+    let bytes = gated
+        .files
+        .read(&gated.files.layout().decision_log())
+        .ok()
+        .flatten()?;
+    let log = DecisionLog::parse(&String::from_utf8_lossy(&bytes));
+    log.decisions()
+        .next_back()
+        .filter(|entry| entry.at >= began)
+        .cloned()
+}
+
 fn tell(
     answer: Answer,
     mode: GateMode,
     overall: Option<GateOverall>,
-    outcome: Option<&Outcome>,
+    entry: Option<&DecisionEntry>,
+    violations: Option<&[Violation]>,
     json: bool,
 ) -> Result<(), Fault> {
-    let entry = outcome.map(|outcome| &outcome.entry);
-    let violations = outcome.map(|outcome| &outcome.look.violations);
     if json {
         let printed = ui::json(&json!({
             "outcome": answer.word(),
@@ -120,22 +161,10 @@ fn tell(
     printed.map_err(|_| Fault::new("cannot write the answer", "look at where stdout goes"))
 }
 
-/// Unparks what podd parked, forgives what led there, and takes the operator's word that the work is done.
-fn claim(context: &Context, id: &PodId, cannot: &str, claim: bool) -> Result<(), Fault> {
-    let updated = context.registry()?.update(id, LOCK_WAIT, |record| {
-        if record.parked.as_ref().is_some_and(|parked| parked.by == By::Podd) {
-            let _changed = record.resume(context::now())?;
-        }
-        take_word(record, claim);
-        Ok::<(), Refusal>(())
-    });
-    updated.map_err(|error| Fault::of(cannot, &error))
-}
-
 /// The operator's claim begins a new row of tries.
-fn take_word(record: &mut PodRecord, claim: bool) {
+fn take_word(record: &mut PodRecord) {
     if let Some(state) = &mut record.gates {
-        state.claim |= claim;
+        state.claim = true;
         state.reruns = 0;
         state.repairs = 0;
     }
@@ -147,18 +176,18 @@ pub(crate) fn resume(context: &Context, id: &PodId) -> Result<Option<bool>, Faul
     if record.gates.is_none() || record.state != PodState::Parked {
         return Ok(None);
     }
-    let ours = record
-        .parked
-        .as_ref()
-        .is_some_and(|parked| parked.code.is_of_gates());
-    let updated = context.registry()?.update(id, LOCK_WAIT, |record| {
-        let _changed = record.resume(context::now())?;
-        take_word(record, ours);
-        Ok::<(), Refusal>(())
-    });
-    updated.map_err(|error| Fault::of(format!("cannot resume pod `{id}`"), &error))?;
-    let Some(outcome) = reconciled(context, id, Phase::Resume)? else {
-        return Ok(Some(true));
+    let Some(outcome) = reconciled(context, id, Phase::Resume, |record| {
+        let ours = record
+            .parked
+            .as_ref()
+            .is_some_and(|parked| parked.code.is_of_gates());
+        let _changed = record.resume(context::now());
+        if ours {
+            take_word(record);
+        }
+    })?
+    else {
+        return Ok(None);
     };
     let entry = &outcome.entry;
     ui::note(&format!(
@@ -171,13 +200,18 @@ pub(crate) fn resume(context: &Context, id: &PodId) -> Result<Option<bool>, Faul
 }
 
 /// Reconciles, whatever somebody else does to the record meanwhile. `None` where there is nothing to reconcile.
-fn reconciled(context: &Context, id: &PodId, phase: Phase) -> Result<Option<Box<Outcome>>, Fault> {
+fn reconciled(
+    context: &Context,
+    id: &PodId,
+    phase: Phase,
+    prepare: impl Fn(&mut PodRecord),
+) -> Result<Option<Box<Outcome>>, Fault> {
     let registry = context.registry()?;
     let cannot = format!("cannot reconcile pod `{id}`");
     for _ in 0..TRIES {
         let record = context.read(id)?;
         let policy = context.policy(&record)?;
-        match reconcile_pod(&registry, &record, &policy, phase, context::now) {
+        match reconcile_pod(&registry, &record, &policy, phase, &prepare, context::now) {
             Ok(Reconciled::Decided(outcome)) => return Ok(Some(outcome)),
             Ok(Reconciled::NothingToDo) => return Ok(None),
             Ok(Reconciled::MovedOn) => {}

@@ -4,9 +4,9 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use pod_core::{By, ParkCode, PodId, PodLayout, PodRecord, PolicyOverrides, Stage};
+use pod_core::{By, GateState, ParkCode, PodId, PodLayout, PodRecord, PolicyOverrides, Stage};
 use pod_disk::{DiskError, Durability};
-use pod_reconcile::PodFiles;
+use pod_reconcile::{Pinned, PodFiles};
 use pod_registry::{ReadError, Registry, RegistryError};
 
 use crate::args::Spawn;
@@ -43,6 +43,7 @@ pub(crate) fn run(context: &Context, args: &Spawn) -> Ended {
     };
     let gates = gate::pin(Path::new(&project), &format!("cannot spawn pod `{id}`"))?;
     let mut record = record(id.clone(), project, goal, policy, args.park)?;
+    name_unknown_stage_agents(context, gates.as_ref());
     record.stage = gates.as_ref().map(|_| Stage::Building);
     record.gates = gates;
     create(&registry, &record)?;
@@ -99,6 +100,20 @@ fn policy(args: &Spawn) -> Result<PolicyOverrides, Fault> {
 fn known_agent(context: &Context, policy: &PolicyOverrides) -> Result<(), Fault> {
     let name = context.config()?.policy_for(policy).agent;
     context::defined(context, &name).map(drop)
+}
+
+/// Says which stage's agent nobody has defined yet.
+fn name_unknown_stage_agents(context: &Context, gates: Option<&GateState>) {
+    let pinned = gates.and_then(|state| Pinned::of(state).ok());
+    let stages = pinned.map(|pinned| pinned.definitions.stages).unwrap_or_default();
+    for (stage, name) in stages {
+        if context::defined(context, &name).is_err() {
+            ui::note(&format!(
+                "stage {stage} names agent `{name}`, which is not defined: its wake-ups will fail until \
+                 `podctl agent add {name} --type …`"
+            ));
+        }
+    }
 }
 
 fn free_id(registry: &Registry, project: &str, goal: &str) -> Result<PodId, Fault> {

@@ -236,11 +236,14 @@ pub(crate) fn reconcile(registry: &Registry, seen: &PodRecord, policy: &Policy) 
     } else {
         Phase::PostGateReconciliation
     };
-    match reconcile_pod(registry, seen, policy, phase, now) {
+    match reconcile_pod(registry, seen, policy, phase, |_| (), now) {
         Ok(Reconciled::Decided(outcome)) => {
             let entry = &outcome.entry;
             info!(%pod, stage = %entry.stage, plan = %entry.plan_decision, execution = %entry.execution_disposition,
                 reasons = entry.reasons.join(","), "reconciled");
+            if let Some(error) = &outcome.unwritten {
+                warn!(%pod, error, "the decision holds, and could not be written into decisions.md");
+            }
             Attempt::Over
         }
         Ok(Reconciled::NothingToDo | Reconciled::MovedOn) => Attempt::Over,

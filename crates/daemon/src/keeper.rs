@@ -290,6 +290,9 @@ impl Keeper {
             Action::Signal => self.tell_to_end(record, &step.because),
             Action::Settle => self.settling.begin(&self.actor.registry, view, Job::Settle),
             Action::Reconcile => self.settling.begin(&self.actor.registry, view, Job::Reconcile),
+            Action::Kill(_) if record.gate().is_some() => {
+                self.settling.begin(&self.actor.registry, view, Job::KillWedged);
+            }
             Action::Kill(cause) => {
                 let n = record.wake().map_or(0, |current| current.n);
                 let intended = record.intent(n).is_some() || self.actor.intend(record, *cause, &step.because);
@@ -367,7 +370,7 @@ impl Keeper {
             wait = wait.min(step.at.map_or(REGULAR, |at| at.since(now)));
         }
         for view in &observation.world.pods {
-            if view.record.state == PodState::Active {
+            if view.record.state == PodState::Active || view.record.gate().is_some() {
                 wait = wait.min(view.policy.heartbeat_interval.0 / 2);
             }
         }

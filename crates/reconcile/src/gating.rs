@@ -9,13 +9,13 @@ use pod_config::definition_hash;
 use pod_core::{
     By, Classification, Decision, DecisionEntry, DecisionLog, Freshness, GateEvidence, GateMode, GateOverall,
     GateState, ModeView, Next, Phase, PodRecord, PodState, Policy, ReconciledTo, Situation, Stage, Timestamp,
-    Verdict, freshness, reconcile,
+    Verdict, error_chain, freshness, reconcile,
 };
 use pod_disk::{DiskError, OpenKind};
 use pod_registry::{ReadError, Registry, RegistryError, UpdateError};
 
 use crate::files::PodFiles;
-use crate::worktree::{Pinned, WorktreeLook, gate_evidence, look_at_worktree};
+use crate::worktree::{Pinned, WorktreeLook, hashed_evidence, look_at_worktree};
 
 /// How long a decision waits for the registry's lock.
 const DECISION_WAIT: Duration = Duration::from_secs(10);
@@ -32,9 +32,6 @@ pub enum ReconcileError {
     /// The record could not be written.
     #[error("the decision could not be recorded")]
     Registry(#[source] RegistryError),
-    /// decisions.md could not be written.
-    #[error("the decision could not be written down")]
-    Log(#[source] DiskError),
 }
 
 /// What a reconciliation came to.
@@ -53,6 +50,8 @@ pub enum Reconciled {
 pub struct Outcome {
     /// What was decided.
     pub entry: DecisionEntry,
+    /// Why it could not be written down. It holds all the same.
+    pub unwritten: Option<String>,
     /// What is to be done.
     pub next: Next,
     /// The worktree as it was.
@@ -70,20 +69,42 @@ pub struct GateReport {
 
 impl GateReport {
     /// Compares the evidence of all defined gates with a worktree.
-    pub fn of(files: &PodFiles, pinned: &Pinned, look: &WorktreeLook) -> Self {
+    pub fn of(files: &PodFiles, state: &GateState, pinned: &Pinned, look: &WorktreeLook) -> Self {
         let one = |(mode, steps): (&GateMode, &Vec<pod_core::StepDefinition>)| {
-            let evidence = gate_evidence(files, *mode);
+            let (evidence, hash) = hashed_evidence(files, *mode).unzip();
             let fresh = freshness(
                 evidence.as_ref(),
                 *mode,
                 look.diff_hash(),
                 &definition_hash(steps),
             );
+            // One that no run of ours has left, an agent's perhaps, is about nothing.
+            let fresh = match fresh {
+                Freshness::Current if hash.as_ref() != state.evidence.get(mode) => Freshness::Stale,
+                fresh => fresh,
+            };
             (*mode, (evidence, fresh))
         };
         Self {
             modes: pinned.definitions.gates.iter().map(one).collect(),
         }
+    }
+
+    /// The gate that is in the way: the stage's; in the last stage the earliest that does not agree.
+    fn open(&self, stage: Stage) -> GateMode {
+        let agrees = |(evidence, fresh): &(Option<GateEvidence>, Freshness)| {
+            let passed = evidence
+                .as_ref()
+                .is_some_and(|evidence| evidence.overall == GateOverall::Pass);
+            passed && *fresh == Freshness::Current
+        };
+        let open = self
+            .modes
+            .iter()
+            .find(|(_, one)| !agrees(one))
+            .map(|(mode, _)| *mode);
+        open.filter(|_| stage == Stage::ReadyToMerge)
+            .unwrap_or(stage.mode())
     }
 
     fn view(&self, mode: GateMode) -> Option<(Option<GateOverall>, Freshness)> {
@@ -92,17 +113,24 @@ impl GateReport {
     }
 }
 
-/// Reconciles a pod that nothing runs in.
+/// Reconciles a pod that nothing runs in. What `prepare` does to the record, an unpark perhaps, happens in the same step
+/// as the decision: nobody sees the one without the other.
 pub fn reconcile_pod(
     registry: &Registry,
-    record: &PodRecord,
+    seen: &PodRecord,
     policy: &Policy,
     phase: Phase,
+    prepare: impl Fn(&mut PodRecord),
     now: impl Fn() -> Timestamp,
 ) -> Result<Reconciled, ReconcileError> {
+    let mut prepared = seen.clone();
+    prepare(&mut prepared);
+    let record = &prepared;
     let Some(state) = &record.gates else {
         return Ok(Reconciled::NothingToDo);
     };
+    // A person may have asked, and died, before it was done.
+    let phase = state.phase.filter(|_| phase != Phase::Retry).unwrap_or(phase);
     if record.current.is_some() || !matches!(record.state, PodState::Idle | PodState::Parked) {
         return Ok(Reconciled::NothingToDo);
     }
@@ -112,28 +140,30 @@ pub fn reconcile_pod(
     }
     let pinned = Pinned::of(state).map_err(ReconcileError::Pinned)?;
     let look = look_at_worktree(&files, state, None);
-    let gates = GateReport::of(&files, &pinned, &look);
+    let gates = GateReport::of(&files, state, &pinned, &look);
     let situation = situation(record, state, policy, &pinned, &look, &gates, &files);
     let decision = reconcile(&situation);
     let mut entry = None;
     let changed = registry.update(&record.id, DECISION_WAIT, |current| {
-        if current != record {
+        if current != seen {
             return Err(Refused::MovedOn);
         }
+        current.clone_from(record);
         carry_out(current, &decision, &gates, &look, now());
         let made = make_entry(current, &decision, &gates, &look, phase, now());
-        entry = Some(write_down(&files, current, made).map_err(Refused::Log)?);
+        let written = write_down(&files, current, made);
+        entry = Some(written);
         Ok(())
     });
     match (changed, entry) {
-        (Ok(()), Some(entry)) => Ok(Reconciled::Decided(Box::new(Outcome {
+        (Ok(()), Some((entry, unwritten))) => Ok(Reconciled::Decided(Box::new(Outcome {
             entry,
+            unwritten,
             next: decision.next,
             look,
             gates,
         }))),
         (Ok(()), None) | (Err(UpdateError::Refused(Refused::MovedOn)), _) => Ok(Reconciled::MovedOn),
-        (Err(UpdateError::Refused(Refused::Log(error))), _) => Err(ReconcileError::Log(error)),
         (Err(UpdateError::Registry(error)), _) => Err(ReconcileError::Registry(error)),
         (Err(UpdateError::Read(error)), _) => Err(ReconcileError::Read(error)),
     }
@@ -162,13 +192,12 @@ fn newest(record: &PodRecord) -> ReconciledTo {
         gate: record
             .gates
             .as_ref()
-            .and_then(|state| Some(state.last_run?.finished_at)),
+            .and_then(|state| Some(state.last_run.as_ref()?.finished_at)),
     }
 }
 
 enum Refused {
     MovedOn,
-    Log(DiskError),
 }
 
 fn situation(
@@ -224,7 +253,10 @@ fn situation(
         no_new_work: count(no_new_work),
         gate_reruns: state.reruns,
         max_gate_reruns: policy.max_gate_reruns,
-        gate_repairs: state.repairs,
+        // The repair that this very wake-up was counted for may be decided again: it is the same one.
+        gate_repairs: state
+            .repairs
+            .saturating_sub(u32::from(state.repaired_behind == Some(newest(record).wake_up))),
         max_gate_repairs: policy.max_gate_repairs,
         plan_update_required: last.is_some_and(|last| last.plan_update_required),
         tasks_name_forbidden: tasks_name_forbidden(files, pinned),
@@ -263,26 +295,9 @@ fn carry_out(
     let advanced = record.stage.is_some_and(|stage| stage != decision.stage);
     record.stage = Some(decision.stage);
     if let Some(state) = &mut record.gates {
-        let new_run = state.reconciled.is_none_or(|to| to.gate != newest.gate);
-        if let (true, Some(run), Some(content)) = (new_run, state.last_run, look.diff_hash()) {
-            let fresh = gates
-                .view(run.mode)
-                .is_some_and(|(_, fresh)| fresh == Freshness::Current);
-            match (run.overall, fresh) {
-                (GateOverall::Fail, true) => {
-                    let before = state.failed_on.as_ref().filter(|(on, _)| on == content);
-                    let times = before.map_or(0, |(_, times)| *times) + 1;
-                    state.failed_on = Some((content.to_owned(), times));
-                }
-                (GateOverall::Pass, true) => {
-                    state.failed_on = None;
-                    state.repairs = 0;
-                }
-                (GateOverall::Pass | GateOverall::Fail | GateOverall::Error, _) => {}
-            }
-        }
         if advanced {
             state.repairs = 0;
+            state.repaired_behind = None;
             state.reruns = 0;
         }
         // A gate that a person runs again in between is no repair.
@@ -296,6 +311,7 @@ fn carry_out(
             Next::Stay | Next::Park(_) | Next::Wake | Next::Done => None,
         };
         state.reconciled = Some(newest);
+        state.phase = None;
     }
     match decision.next {
         Next::Park(code) => {
@@ -324,7 +340,7 @@ fn blocker(decision: &Decision, look: &WorktreeLook, gates: &GateReport) -> Stri
     if let Err(why) = &look.content {
         parts.push(format!("the worktree could not be read: {why}"));
     }
-    if let Some((Some(evidence), fresh)) = gates.modes.get(&decision.stage.mode()) {
+    if let Some((Some(evidence), fresh)) = gates.modes.get(&gates.open(decision.stage)) {
         let failed = evidence
             .steps
             .last()
@@ -352,7 +368,11 @@ fn make_entry(
     let view = gates.view(decision.stage.mode());
     DecisionEntry {
         phase,
-        iteration: record.gates.as_ref().map_or(0, |state| state.iteration) + 1,
+        iteration: record
+            .gates
+            .as_ref()
+            .map_or(0, |state| state.iteration)
+            .saturating_add(1),
         at,
         plan_decision: decision.plan,
         execution_disposition: decision.disposition,
@@ -365,43 +385,48 @@ fn make_entry(
     }
 }
 
-/// Appends a decision that differs from the last one. Whoever died between the file and the record finds it there.
+/// Appends a decision that differs from the last one. Whoever died between the file and the record finds it there. A
+/// file that cannot be written keeps nobody from going on.
 fn write_down(
     files: &PodFiles,
     record: &mut PodRecord,
     entry: DecisionEntry,
-) -> Result<DecisionEntry, DiskError> {
-    let place = files.layout().decision_log();
-    let text = match files.read(&place) {
+) -> (DecisionEntry, Option<String>) {
+    let Some(state) = &mut record.gates else {
+        return (entry, None);
+    };
+    let text = match files.read(&files.layout().decision_log()) {
         Ok(bytes) => String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned(),
         Err(error) if error.is_missing() => String::new(),
-        Err(error) => return Err(error),
+        Err(error) => return (entry, Some(error_chain(&error))),
     };
     let log = DecisionLog::parse(&text);
     let last = log.decisions().next_back();
-    let state = record.gates.as_mut();
-    match (last, state) {
-        (Some(last), Some(state)) if last.says_the_same(&entry) => {
-            state.iteration = state.iteration.max(last.iteration);
-            Ok(entry)
-        }
-        (last, Some(state)) => {
-            let iteration = entry.iteration.max(last.map_or(0, |last| last.iteration) + 1);
-            state.iteration = iteration;
-            let entry = DecisionEntry { iteration, ..entry };
-            files.ensure_base()?;
-            files.create_dirs(files.layout().root())?;
-            let mut file = files.open(&place, OpenKind::Append)?;
-            // A killed writer, or a person, may have left a line without its end.
-            let ends = if text.is_empty() || text.ends_with('\n') {
-                ""
-            } else {
-                "\n\n"
-            };
-            let written = file.write_all(format!("{ends}{}", DecisionLog::render(&entry)).as_bytes());
-            written.map_err(|error| DiskError::new("write", place, error))?;
-            Ok(entry)
-        }
-        (_, None) => Ok(entry),
+    if let Some(last) = last.filter(|last| last.says_the_same(&entry)) {
+        state.iteration = state.iteration.max(last.iteration);
+        return (entry, None);
     }
+    let behind = last.map_or(0, |last| last.iteration.saturating_add(1));
+    let entry = DecisionEntry {
+        iteration: entry.iteration.max(behind),
+        ..entry
+    };
+    state.iteration = entry.iteration;
+    let appended = append(files, &text, &DecisionLog::render(&entry));
+    (entry, appended.err().map(|error| error_chain(&error)))
+}
+
+fn append(files: &PodFiles, text: &str, entry: &str) -> Result<(), DiskError> {
+    let place = files.layout().decision_log();
+    files.ensure_base()?;
+    files.create_dirs(files.layout().root())?;
+    let mut file = files.open(&place, OpenKind::Append)?;
+    // A killed writer, or a person, may have left a line without its end.
+    let ends = if text.is_empty() || text.ends_with('\n') {
+        ""
+    } else {
+        "\n\n"
+    };
+    let written = file.write_all(format!("{ends}{entry}").as_bytes());
+    written.map_err(|error| DiskError::new("write", place, error))
 }

@@ -24,5 +24,5 @@ pub use settle::{
     SettleError, Settled, WakeLock, identity_of, kill_wedged, liveness_of, settle_dead, take_wake_lock,
 };
 pub use worktree::{
-    GATES_FILE_LIMIT, Pinned, WorktreeLook, gate_evidence, look_at_worktree, worktree_before,
+    GATES_FILE_LIMIT, Pinned, WorktreeLook, gate_evidence, hashed_evidence, look_at_worktree, worktree_before,
 };

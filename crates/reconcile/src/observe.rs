@@ -9,7 +9,7 @@ use std::time::Duration;
 use pod_config::{AgentStore, Config};
 use pod_core::{
     AccountName, AgentName, ByteSize, FailReason, Liveness, PodId, PodRecord, PodState, PodView, Policy,
-    ProjectView, Pulse, Room, Timestamp, Verdict, World, WrapperView,
+    ProjectView, Room, Timestamp, Verdict, World, WrapperView,
 };
 use pod_registry::{Cache, Registry, RegistryError, Unreadable};
 
@@ -71,7 +71,7 @@ impl Observer {
         let accounts = Accounts::new(agents);
         let mut disks = Disks::new(config.podd.min_free_disk);
         for record in &listing.records {
-            if record.state == PodState::Active {
+            if record.state == PodState::Active || record.current.is_some() {
                 active.insert(record.id.clone());
             }
             self.running.extend(
@@ -122,7 +122,7 @@ impl Observer {
         let due = record.state == PodState::Idle && record.next_wake_at.is_none_or(|at| at <= now);
         let wrapper = match record.state {
             _ if record.gate().is_some() => match liveness_of(record) {
-                Liveness::Alive => WrapperView::Alive(Pulse::default()),
+                Liveness::Alive => WrapperView::Alive(self.watch.look(record, &policy, monotonic)),
                 Liveness::Dead { rebooted } => WrapperView::Dead { rebooted },
                 Liveness::Unknown(why) => WrapperView::Unknown(why),
             },

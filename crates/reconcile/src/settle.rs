@@ -12,7 +12,7 @@ use pod_registry::{ReadError, Registry, RegistryError, UpdateError};
 
 use crate::aftermath::{Seen, keep_work, words_in_log, write_checkpoint};
 use crate::files::{PodFiles, footer};
-use crate::worktree::gate_evidence;
+use crate::worktree::hashed_evidence;
 
 /// How long an outcome waits for the registry's lock.
 const OUTCOME_WAIT: Duration = Duration::from_secs(30);
@@ -187,12 +187,12 @@ fn settle_gate(
 ) -> Result<Settled, SettleError> {
     let newest = GateMode::ALL
         .iter()
-        .filter_map(|mode| gate_evidence(files, *mode))
-        .filter(|evidence| evidence.started_at >= gate.claimed_at)
-        .max_by_key(|evidence| evidence.finished_at);
-    let run = newest.map(|evidence| GateRun::of(&evidence));
+        .filter_map(|mode| hashed_evidence(files, *mode))
+        .filter(|(evidence, _)| evidence.started_at >= gate.claimed_at)
+        .max_by_key(|(evidence, _)| evidence.finished_at);
+    let run = newest.map(|(evidence, hash)| GateRun::of(&evidence, hash));
     let settled = registry.update(&record.id, OUTCOME_WAIT, |record| {
-        Ok::<Settlement, std::convert::Infallible>(record.settle_gate(&gate.token, run, now))
+        Ok::<Settlement, std::convert::Infallible>(record.settle_gate(&gate.token, run.clone(), now))
     });
     match settled {
         Ok(Settlement::Recorded) => {}
@@ -201,7 +201,7 @@ fn settle_gate(
         Err(UpdateError::Read(error)) => return Err(SettleError::Read(error)),
         Err(UpdateError::Refused(never)) => match never {},
     }
-    let line = match run {
+    let line = match &run {
         Some(run) => format!("--- gate {}: {} ---\n", run.mode, run.overall),
         None => "--- a gate was killed, and left no evidence ---\n".to_owned(),
     };

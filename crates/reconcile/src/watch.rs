@@ -52,7 +52,7 @@ impl Watch {
     /// What lies between two looks counts as one heartbeat interval at most: an observer that was stopped
     /// itself has seen nothing meanwhile.
     pub(crate) fn look(&mut self, record: &PodRecord, policy: &Policy, now: Duration) -> Pulse {
-        let Some(current) = record.wake() else {
+        let Some(current) = &record.current else {
             return Pulse::default();
         };
         let files = PodFiles::new(&record.project, &record.id);

@@ -16,7 +16,7 @@ use crate::aftermath::look;
 use crate::files::{PodFiles, now};
 
 /// How long a look may take, and waits for another one.
-const LOOK_LIMIT: Duration = Duration::from_secs(120);
+const LOOK_LIMIT: Duration = Duration::from_secs(60);
 
 /// No `agents-pod.toml` is longer.
 pub const GATES_FILE_LIMIT: u64 = 1 << 20;
@@ -164,9 +164,18 @@ fn look_now(files: &PodFiles, state: &GateState, token: Option<&Token>) -> Resul
 
 /// The evidence of a gate. One that makes no sense is none: the gate is run again.
 pub fn gate_evidence(files: &PodFiles, mode: GateMode) -> Option<GateEvidence> {
+    hashed_evidence(files, mode).map(|(evidence, _)| evidence)
+}
+
+/// The same with the hash of its file, by which a record knows it again.
+pub fn hashed_evidence(files: &PodFiles, mode: GateMode) -> Option<(GateEvidence, String)> {
     let bytes = files.read(&files.layout().latest_gate(mode)).ok().flatten()?;
     let evidence: GateEvidence = serde_json::from_slice(&bytes).ok()?;
-    (evidence.mode == mode).then_some(evidence)
+    let hash = Sha256::digest(&bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    (evidence.mode == mode).then_some((evidence, hash))
 }
 
 /// The worktree as the newest wake-up up to `n` left it, if that is known.

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 
-use pod_core::{GateOverall, PodRecord, Stage, StepRecord};
+use pod_core::{GateMode, GateOverall, PodRecord, Stage, StepRecord};
 use pod_disk::OpenKind;
 use pod_reconcile::{Pinned, PodFiles, gate_evidence};
 
@@ -34,9 +34,21 @@ pub(crate) fn of(files: &PodFiles, record: &PodRecord) -> Option<String> {
         empty if empty.is_empty() => String::new(),
         lists => format!("\n\nWhat you may change:\n{lists}"),
     };
-    let failed = gate_evidence(files, mode)
-        .filter(|evidence| evidence.overall == GateOverall::Fail)
-        .and_then(|evidence| evidence.steps.last().map(|step| failure(files, step)))
+    // In the last stage any gate may be in the way.
+    let asked: Vec<GateMode> = match stage {
+        Stage::Building | Stage::Qa => vec![mode],
+        Stage::ReadyToMerge => pinned.definitions.gates.keys().copied().collect(),
+    };
+    let failed = asked
+        .into_iter()
+        .filter_map(|mode| gate_evidence(files, mode))
+        .find(|evidence| evidence.overall == GateOverall::Fail)
+        .and_then(|evidence| {
+            evidence
+                .steps
+                .last()
+                .map(|step| failure(files, evidence.mode, step))
+        })
         .unwrap_or_default();
     Some(format!(
         "# The gates of this pod\n\nThe pod is in the stage `{stage}`. `status: done` is a claim that the stage is \
@@ -46,7 +58,7 @@ pub(crate) fn of(files: &PodFiles, record: &PodRecord) -> Option<String> {
     ))
 }
 
-fn failure(files: &PodFiles, step: &StepRecord) -> String {
+fn failure(files: &PodFiles, mode: GateMode, step: &StepRecord) -> String {
     let how = match (step.timed_out, step.exit_code, &step.signal) {
         (true, _, _) => "took too long".to_owned(),
         (false, Some(code), _) => format!("ended with exit code {code}"),
@@ -59,7 +71,7 @@ fn failure(files: &PodFiles, step: &StepRecord) -> String {
         .map(|line| format!("    {line}"))
         .collect();
     format!(
-        "\n\nIts last run failed: step `{}` {how}. Mend that first. The end of what it printed:\n\n{}",
+        "\n\nThe last run of gate `{mode}` failed: step `{}` {how}. Mend that first. The end of what it printed:\n\n{}",
         step.name,
         output.join("\n")
     )

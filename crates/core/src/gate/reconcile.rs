@@ -288,9 +288,12 @@ fn row(at: &Situation) -> Row {
     if (stale || absent) && at.gate_reruns >= at.max_gate_reruns {
         return Row::of(D::BlockedStaleEvidence, Next::Park(ParkCode::StaleEvidence));
     }
-    // 8
-    if absent && !at.claim && !at.has_content {
+    // 8; nothing to judge three times is no more worth waking for than nothing new (16)
+    if absent && !at.claim && !at.has_content && at.no_new_work < NO_NEW_WORK {
         return retry();
+    }
+    if absent && !at.claim && !at.has_content {
+        return Row::of(D::BlockedOther, Next::Park(ParkCode::NoNewWork));
     }
     // 9
     if stale || absent {

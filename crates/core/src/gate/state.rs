@@ -1,13 +1,15 @@
 //! What a record says of a gated pod.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{GateEvidence, GateMode, GateOverall};
+use super::{GateEvidence, GateMode, GateOverall, Phase};
 use crate::Timestamp;
 
 /// A gate run that left evidence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateRun {
     /// Which gate.
@@ -18,12 +20,20 @@ pub struct GateRun {
     pub moved: bool,
     /// When it ended.
     pub finished_at: Timestamp,
+    /// The content that it judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// The hash of its evidence file: what somebody else writes there is no evidence.
+    #[serde(default)]
+    pub evidence: String,
 }
 
 impl GateRun {
     /// What evidence says of its run.
-    pub fn of(evidence: &GateEvidence) -> Self {
+    pub fn of(evidence: &GateEvidence, hash: String) -> Self {
         Self {
+            content: evidence.input_diff_hash.clone(),
+            evidence: hash,
             mode: evidence.mode,
             overall: evidence.overall,
             moved: evidence.input_diff_hash.is_none()
@@ -80,6 +90,12 @@ pub struct GateState {
     /// Up to where it was reconciled; absent where it never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciled: Option<ReconciledTo>,
+    /// The hashes of the newest evidence files.
+    #[serde(default)]
+    pub evidence: BTreeMap<GateMode, String>,
+    /// What the next reconciliation is about, where a person asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     /// How many decisions were made.
     #[serde(default)]
     pub iteration: u32,
@@ -104,8 +120,36 @@ impl GateState {
             repaired_behind: None,
             failed_on: None,
             reconciled: None,
+            evidence: BTreeMap::new(),
+            phase: None,
             iteration: 0,
             extra: Map::new(),
         }
+    }
+
+    /// Notes what a gate run left; `None`: nothing. A run that fails on the same content again, one whose worktree moved
+    /// and one that left nothing are counted, so that none of them goes on for ever.
+    pub(crate) fn note_run(&mut self, run: Option<GateRun>) {
+        self.due = None;
+        let Some(run) = run else {
+            self.reruns += 1;
+            // It has to be decided anew.
+            self.reconciled = None;
+            return;
+        };
+        self.reruns = if run.moved { self.reruns + 1 } else { 0 };
+        match (&run.content, run.overall) {
+            (Some(content), GateOverall::Fail) if !run.moved => {
+                let before = self.failed_on.take().filter(|(on, _)| on == content);
+                self.failed_on = Some((content.clone(), before.map_or(0, |(_, times)| times) + 1));
+            }
+            (_, GateOverall::Pass) if !run.moved => {
+                self.failed_on = None;
+                self.repairs = 0;
+            }
+            (_, GateOverall::Pass | GateOverall::Fail | GateOverall::Error) => {}
+        }
+        self.evidence.insert(run.mode, run.evidence.clone());
+        self.last_run = Some(run);
     }
 }

@@ -5,7 +5,7 @@ mod run;
 mod show;
 mod status;
 
-use pod_core::{PodId, PodRecord, Refusal};
+use pod_core::{Current, CurrentKind, GateState, PodId, PodRecord, Refusal};
 use pod_reconcile::{Pinned, PodFiles};
 
 use crate::args::GateCommand;
@@ -30,6 +30,7 @@ pub(crate) fn run(context: &Context, command: &GateCommand) -> Ended {
 /// A gated pod with its pinned gates.
 pub(crate) struct Gated {
     pub(crate) record: PodRecord,
+    pub(crate) state: GateState,
     pub(crate) pinned: Pinned,
     pub(crate) files: PodFiles,
 }
@@ -37,21 +38,31 @@ pub(crate) struct Gated {
 impl Gated {
     pub(crate) fn read(context: &Context, id: &PodId) -> Result<Self, Fault> {
         let record = context.read(id)?;
-        let Some(state) = &record.gates else {
+        let Some(state) = record.gates.clone() else {
             let hint =
                 format!("write agents-pod.toml into the project and pin it: `podctl gate reload {id}`");
             return Err(Fault::new(format!("pod `{id}` is ungated"), hint));
         };
-        let pinned = Pinned::of(state).map_err(|why| {
+        let pinned = Pinned::of(&state).map_err(|why| {
             let hint = format!("correct agents-pod.toml, then `podctl gate reload {id}`");
             Fault::new(format!("the pinned gates of pod `{id}` cannot be read"), hint).caused_by(why)
         })?;
         let files = PodFiles::new(&record.project, id);
         Ok(Self {
             record,
+            state,
             pinned,
             files,
         })
+    }
+}
+
+/// Names what runs in a pod.
+pub(crate) fn busy(id: &PodId, current: &Current) -> Refusal {
+    let (pod, n, pid) = (id.to_string(), current.n, current.pid);
+    match current.kind {
+        CurrentKind::Wake => Refusal::Awake { pod, n, pid },
+        CurrentKind::Gate => Refusal::GateRunning { pod, pid },
     }
 }
 
@@ -70,8 +81,7 @@ fn reload(context: &Context, id: &PodId) -> Ended {
             return Err(Refusal::Terminal { pod, state });
         }
         if let Some(current) = &record.current {
-            let (pod, n, pid) = (id.to_string(), current.n, current.pid);
-            return Err(Refusal::Awake { pod, n, pid });
+            return Err(busy(id, current));
         }
         state.iteration = record.gates.as_ref().map_or(0, |gates| gates.iteration);
         record.gates = Some(state);

@@ -46,7 +46,7 @@ pub(crate) fn run_gate(context: &Context, gated: &Gated, mode: GateMode) -> Resu
         .record
         .gates
         .as_ref()
-        .and_then(|state| Some(state.last_run?.finished_at));
+        .and_then(|state| Some(state.last_run.as_ref()?.finished_at));
     let program = pod_process::sibling("pod-wrapper").map_err(|error| {
         Fault::new(&cannot, "install agents-pod's programs beside one another").because(&error)
     })?;

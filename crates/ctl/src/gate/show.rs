@@ -1,14 +1,19 @@
 //! `podctl gate show`: the steps of a gate's last run.
 
 use std::fmt::Write as _;
+use std::io::Read as _;
 
 use pod_core::{GateEvidence, GateMode, PodId, StepRecord};
+use pod_disk::OpenKind;
 use pod_reconcile::gate_evidence;
 
 use super::Gated;
 use crate::context::Context;
 use crate::fault::{Ended, Exit, Fault};
 use crate::{ui, words};
+
+/// So much of what a step printed is shown.
+const SHOWN: u64 = 64 << 20;
 
 /// Shows a gate's last run.
 pub(crate) fn run(context: &Context, id: &PodId, mode: GateMode, json: bool) -> Ended {
@@ -25,9 +30,16 @@ pub(crate) fn run(context: &Context, id: &PodId, mode: GateMode, json: bool) -> 
     for step in &evidence.steps {
         let place = gated.files.layout().gates().join(&step.log);
         ui::answer(&format!("\n--- {} ---\n", pod_core::quoted(&step.name, 200)))?;
-        match gated.files.read(&place) {
+        let opened = gated.files.open(&place, OpenKind::Read);
+        let read = opened.and_then(|file| {
+            let mut bytes = Vec::new();
+            let read = file.take(SHOWN).read_to_end(&mut bytes);
+            read.map(|_| bytes)
+                .map_err(|error| pod_disk::DiskError::new("read", &place, error))
+        });
+        match read {
             Ok(bytes) => {
-                let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
+                let text = String::from_utf8_lossy(&bytes).into_owned();
                 ui::answer(&pod_core::escaped(&text))?;
                 if !text.is_empty() && !text.ends_with('\n') {
                     ui::answer("\n")?;

@@ -59,15 +59,8 @@ pub(crate) fn run(context: &Context, id: &PodId, json: bool) -> Ended {
 }
 
 fn looked(gated: &Gated) -> (WorktreeLook, GateReport) {
-    let look = match &gated.record.gates {
-        Some(state) => look_at_worktree(&gated.files, state, None),
-        None => WorktreeLook {
-            content: Err("the pod is ungated".to_owned()),
-            violations: Vec::new(),
-            id: None,
-        },
-    };
-    let report = GateReport::of(&gated.files, &gated.pinned, &look);
+    let look = look_at_worktree(&gated.files, &gated.state, None);
+    let report = GateReport::of(&gated.files, &gated.state, &gated.pinned, &look);
     (look, report)
 }
 

@@ -14,7 +14,7 @@ use pod_core::{
 };
 use pod_disk::{DiskError, Durability, OpenKind};
 use pod_process::{Cgroup, Recipe};
-use pod_reconcile::{Pinned, WorktreeLook, look_at_worktree, now};
+use pod_reconcile::{Pinned, WorktreeLook, hashed_evidence, look_at_worktree, now};
 use pod_registry::UpdateError;
 use signal_hook_tokio::Signals;
 use std::process::ExitCode;
@@ -59,13 +59,18 @@ pub(crate) async fn run_gate(
     }
     let (run, line) = match ran {
         Ok(evidence) => {
-            let run = GateRun::of(&evidence);
+            // What is on the disk is what counts from now on.
+            let hash = hashed_evidence(&claimed.files, mode)
+                .filter(|(written, _)| *written == evidence)
+                .map(|(_, hash)| hash);
+            let run = GateRun::of(&evidence, hash.unwrap_or_default());
             let moved = if run.moved {
                 ", but the worktree moved while it ran"
             } else {
                 ""
             };
-            (Some(run), format!("gate {mode}: {}{moved}", run.overall))
+            let line = format!("gate {mode}: {}{moved}", run.overall);
+            (Some(run), line)
         }
         Err(why) => (None, format!("gate {mode}: no evidence: {why}")),
     };
@@ -79,7 +84,7 @@ fn record_run(claimed: &Claimed, run: Option<GateRun>) -> ExitCode {
     let recorded = claimed
         .registry
         .update(&claimed.record.id, OUTCOME_WAIT, |record| {
-            Ok::<Settlement, std::convert::Infallible>(record.settle_gate(token, run, now()))
+            Ok::<Settlement, std::convert::Infallible>(record.settle_gate(token, run.clone(), now()))
         });
     match recorded {
         Ok(Settlement::Recorded) => {
