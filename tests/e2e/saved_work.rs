@@ -248,6 +248,10 @@ fn old_wake_ups_are_forgotten_with_their_refs_and_the_last_three_stay() {
             "refs/agents-pod/p/5"
         ]
     );
+    for (n, said) in [("1", true), ("5", false)] {
+        let shown = env.podctl(&["logs", "p", "--events", "--wake", n]).code(0);
+        assert_eq!(shown.stderr.contains("its log is gone"), said, "{}", shown.stderr);
+    }
     // n is never used twice, whatever was forgotten.
     env.podctl(&["resume", "p"]).ok();
     assert_eq!(env.wake("p")["n"], 6);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use pod_config::definition_hash;
 use pod_core::{
     By, Classification, Decision, DecisionEntry, DecisionLog, Freshness, GateEvidence, GateMode, GateOverall,
-    GateState, ModeView, Next, Phase, PodRecord, PodState, Policy, ReconciledTo, Situation, Stage, Timestamp,
-    Verdict, error_chain, freshness, reconcile,
+    GateState, ModeView, Next, ParkCode, Phase, PodRecord, PodState, Policy, ReconciledTo, Situation, Stage,
+    Timestamp, Verdict, error_chain, freshness, reconcile,
 };
 use pod_disk::{DiskError, OpenKind};
 use pod_registry::{ReadError, Registry, RegistryError, UpdateError};
@@ -136,9 +136,14 @@ pub fn reconcile_pod(
     }
     let files = PodFiles::new(&record.project, &record.id);
     if !files.layout().project().is_dir() {
-        return leave(registry, record);
+        return leave(registry, record, None);
     }
-    let pinned = Pinned::of(state).map_err(ReconcileError::Pinned)?;
+    let pinned = match Pinned::of(state) {
+        Ok(pinned) => pinned,
+        // Nobody but a person can mend it.
+        Err(why) if seen.parked.is_none() => return leave(registry, seen, Some((why, now()))),
+        Err(why) => return Err(ReconcileError::Pinned(why)),
+    };
     let look = look_at_worktree(&files, state, None);
     let gates = GateReport::of(&files, state, &pinned, &look);
     let situation = situation(record, state, policy, &pinned, &look, &gates, &files);
@@ -169,12 +174,22 @@ pub fn reconcile_pod(
     }
 }
 
-/// Where the project is gone there is nothing to look at and no place to write down what was seen.
-fn leave(registry: &Registry, record: &PodRecord) -> Result<Reconciled, ReconcileError> {
+/// Where the project is gone there is nothing to look at and no place to write down what was seen. The same holds where
+/// the pinned gates make no sense; that pod is parked.
+fn leave(
+    registry: &Registry,
+    record: &PodRecord,
+    unreadable: Option<(String, Timestamp)>,
+) -> Result<Reconciled, ReconcileError> {
     let left = registry.update(&record.id, DECISION_WAIT, |current| {
         let newest = newest(current);
         if let Some(state) = &mut current.gates {
             state.reconciled = Some(newest);
+        }
+        if let Some((why, now)) = &unreadable {
+            let detail = ReconcileError::Pinned(why.clone()).to_string();
+            // A pod that has ended meanwhile refuses.
+            let _parked = current.park(ParkCode::GateError, Some(detail), By::Podd, *now);
         }
         Ok::<(), std::convert::Infallible>(())
     });

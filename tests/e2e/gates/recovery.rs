@@ -246,3 +246,26 @@ fn a_gated_pod_that_makes_nothing_is_parked() {
         "{record:#}"
     );
 }
+
+#[test]
+fn a_pin_that_makes_no_sense_parks_and_a_reload_mends_it() {
+    let env = gated(&gates(&[("fast", "true")], ""));
+    env.fake_wake(1, &format!("sh echo two > src/a\n{NOTE} rotating"));
+    env.fake(&format!("sh echo three > src/a\n{NOTE} done"));
+    pass_until(&env, "it was woken", |record| record["wakeUpCount"] == 1);
+    env.edit_record("p", |record| {
+        record["gates"]["toml"] = "[gates.fast]\nsteps = 7\n".into();
+        record["gates"]["reconciled"] = Value::Null;
+    });
+    let record = parked(&env);
+    let detail = record["parked"]["detail"].as_str().unwrap_or_default();
+    assert!(
+        record["parked"]["code"] == "gateError" && detail.contains("pinned gates"),
+        "{record:#}"
+    );
+    let retry = env.podctl(&["retry", "p"]).code(1);
+    assert!(retry.stderr.contains("pinned gates"), "{}", retry.stderr);
+    env.podctl(&["gate", "reload", "p"]).code(0);
+    env.podctl(&["resume", "p"]).code(0);
+    pass_until(&env, "it is done", |record| record["state"] == "done");
+}

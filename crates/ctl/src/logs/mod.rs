@@ -111,7 +111,13 @@ fn follow(
         log.copy(sink).map_err(source::Failed::stop)?;
         sink.end()?;
         if !log.was_there() {
-            ui::note("nothing has been logged yet");
+            // Asked for now: it may have ended in between.
+            let ended = over(&context.read(&args.id)?);
+            ui::note(if ended {
+                "its log is gone: it was removed, or forgotten for its age (`keepWakeUps`, `keepFor`)"
+            } else {
+                "nothing has been logged yet"
+            });
         }
         return Ok(Exit::Done);
     }
