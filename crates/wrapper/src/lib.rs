@@ -10,6 +10,7 @@ mod args;
 mod check;
 mod claim;
 mod conclude;
+mod ears;
 mod framer;
 mod gate;
 mod gate_words;

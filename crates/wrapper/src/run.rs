@@ -11,6 +11,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGXFSZ};
 use signal_hook_tokio::Signals;
 
 use crate::claim::Claimed;
+use crate::ears::Ears;
 use crate::heart::Heart;
 use crate::machine::{Effect, Ending, Event, Limits, Machine};
 use crate::prepare::Prepared;
@@ -44,22 +45,6 @@ enum Woken {
     Stderr,
     Beat,
     Time,
-}
-
-/// What hears a process.
-pub(crate) trait Ears {
-    /// It wrote to stdout.
-    fn stdout(&mut self, piece: &[u8]);
-    /// It wrote to stderr.
-    fn stderr(&mut self, piece: &[u8]);
-    /// Nothing more comes.
-    fn end(&mut self);
-    /// A line of our own for a person.
-    fn note(&mut self, line: &str);
-    /// What it has used, as far as it says.
-    fn usage(&self) -> Usage;
-    /// What the newest output means for the limits that the loop watches.
-    fn heard(&self, claimed: &Claimed) -> Event;
 }
 
 pub(crate) struct Runner<'a, E> {

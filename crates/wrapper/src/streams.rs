@@ -7,11 +7,11 @@ use pod_disk::OpenKind;
 use pod_reconcile::PodFiles;
 
 use crate::claim::Claimed;
+use crate::ears::Ears;
 use crate::framer::{Framed, Framer};
 use crate::human_log::{HumanLog, TailBuffer};
 use crate::machine::Event;
 use crate::raw_log::RawLog;
-use crate::run::Ears;
 use pod_reconcile::now;
 
 /// The two streams of one agent and all that is made of them.

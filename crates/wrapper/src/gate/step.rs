@@ -5,9 +5,9 @@ use std::fs::File;
 use pod_core::Usage;
 
 use crate::claim::Claimed;
+use crate::ears::Ears;
 use crate::log_file::LogFile;
 use crate::machine::Event;
-use crate::run::Ears;
 
 /// The log of one step: stdout and stderr as they come.
 pub(crate) struct StepLog {
