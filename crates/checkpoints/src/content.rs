@@ -204,3 +204,7 @@ fn hex(hasher: Sha256) -> String {
         .map(|byte| format!("{byte:02x}"))
         .collect()
 }
+
+#[cfg(test)]
+#[path = "content_tests.rs"]
+mod tests;

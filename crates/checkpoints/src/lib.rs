@@ -9,6 +9,8 @@
 mod content;
 mod git;
 mod index;
+#[cfg(test)]
+mod repo_tests;
 mod repository;
 mod saved;
 mod snapshot;
