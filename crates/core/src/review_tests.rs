@@ -1,6 +1,6 @@
 use super::*;
 use crate::lifecycle::tests::{at, with_outcomes};
-use crate::{LimitSource, Progress, RateLimit};
+use crate::{GateState, LimitSource, Progress, RateLimit};
 
 const FAILED: Verdict = Verdict::Failed(FailReason::NoHandoff);
 const LOST: Verdict = Verdict::Lost(LostReason::WrapperDied);
@@ -166,6 +166,21 @@ fn three_that_led_nowhere_park_and_unknown_is_no_proof() {
     assert_eq!(with_progress([still, moved, still]), None);
     assert_eq!(with_progress([still, unknown, still]), None);
     assert_eq!(with_progress([None, still, still]), None);
+}
+
+/// Its evidence may be stale: then a gate is run, and that is for the table to say.
+#[test]
+fn a_gated_pod_is_not_parked_for_what_its_gates_decide() {
+    let mut record = with_outcomes(&[Verdict::More, Verdict::More, Verdict::More]);
+    for entry in &mut record.wake_ups {
+        entry.progress = Some(Progress {
+            changed: Some(false),
+            all_ticked: false,
+        });
+    }
+    assert_eq!(parked(&record, &policy()), Some(ParkCode::Progressless));
+    record.gates = Some(GateState::pinned(String::new(), None, String::new(), at(0)));
+    assert_eq!(parked(&record, &policy()), None);
 }
 
 #[test]
